@@ -12,6 +12,7 @@ import uvloop
 from rich.console import Console
 
 from bench.bloat import measure_bloat
+from bench.figures import measure_figures
 from bench.gates import measure_gates
 from bench.growth import measure_growth
 from bench.http import measure_http
@@ -66,6 +67,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         "lists": lambda progress: measure_lists(
             progress, others=one(5000, 1_000_000, 10_000_000), seconds=one(1.0, 5.0, 10.0), turns=one(1, 5, 7)
         ),
+        "figures": lambda progress: measure_figures(progress, days=one(1, 35, 35), turns=one(1, 5, 9)),
         "idle": lambda progress: measure_idle(
             progress, upcoming=one(1000, 100_000, 100_000), seconds=one(1.0, 20.0, 60.0)
         ),

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench.bloat import Bloat
 from bench.charts import bar_chart, line_chart
+from bench.figures import FigureCosts
 from bench.gates import Gates
 from bench.growth import Size
 from bench.http import Http
@@ -62,6 +63,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     operations: OperationLags | None = None
     workflows: WorkflowFigures | None = None
     lists: Lists | None = None
+    figures: FigureCosts | None = None
     idle: Idle | None = None
 
 
@@ -104,6 +106,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += [_operations_row(results.operations)] if results.operations else []
     rows += _workflow_rows(results.workflows) if results.workflows else []
     rows += _lists_rows(results.lists) if results.lists else []
+    rows += [_figures_row(results.figures)] if results.figures else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
 
@@ -287,6 +290,21 @@ def _lists_rows(lists: Lists) -> list[Row]:
             ),
         ),
     ]
+
+
+def _figures_row(it: FigureCosts) -> Row:
+    month = next(look for look in it.looks if look.path.endswith("30d"))
+    worst = max(it.looks, key=lambda look: look.took.p50)
+    return (
+        f"history of a month, {it.pools} pools",
+        f"{month.took.p50:.1f} ms",
+        (
+            f"the slowest range {worst.took.p50:.1f} ms (`{worst.path}`); {it.rows:,} rows, "
+            f"{it.table_bytes / 1e6:,.0f} MB; "
+            f"a minute of {it.tallies:,} tallies rolled up in {it.roll_up_ms:.0f} ms; a worker counts an attempt in "
+            f"{it.counting_us:.2f} µs"
+        ),
+    )
 
 
 def _idle_row(it: Idle) -> Row:

@@ -18,6 +18,7 @@ from rota.api.http.tls import Certificate
 from rota.api.server import api_services, build_backend
 from rota.clock import DatabaseClock
 from rota.compose import build_scheduler, build_worker, worker_gateway
+from rota.ops.autoscaler import Autoscaler, ScaleLimits
 from rota.ops.code_watcher import Watcher
 from rota.ops.reloader import Reloader
 from rota.ops.supervisor import Supervisor
@@ -63,7 +64,11 @@ async def supervisor(settings):
     return [*supervisors[0].services, reloader]
 
 
-PROCESSES = (api, scheduler, worker, supervisor)
+async def autoscaler(settings):
+    return [Autoscaler(settings, [], ScaleLimits(least=0, most=1))]
+
+
+PROCESSES = (api, scheduler, worker, supervisor, autoscaler)
 
 
 def settings_in(directory):
@@ -147,10 +152,10 @@ TASKS = {
     "SigningKeys.tick": "one look, shared by all who wait for it",
     "_HeldTokens._refill": "one question to the database; the next one starts another",
     "_until_ended": "one request: both end with it",
-    "Statistics.of": "one look, shared by all who ask at the time",
+    "FreshLooks.of": "one look, shared by all who ask at the time",
     "_while_known": "the next event of one client's stream",
     "Reloader.tick": "one try of the code, cancelled by the next change",
-    "Supervisor.renew_workers": "the end of one replaced worker; waited for when all stops",
+    "ChildWorkers.drain": "the end of one worker that is no longer needed; waited for when all stops",
     "run_until_stopped": "the process's work itself, beside the wait for a signal",
     "WakeUps.__call__": "ends when all is sent; the next wake-up starts another",
     "Executor.start": "one attempt: whatever it raises is its outcome",

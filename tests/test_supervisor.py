@@ -49,11 +49,12 @@ async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(m
 
     monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", stubborn)
     watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=1, announce=lambda: None)
-    async with ServiceGroup(watcher._workers) as watcher._group:
-        [old] = watcher._workers
+    workers = watcher._workers
+    async with ServiceGroup(workers.active) as workers.group:
+        [old] = workers.active
         await eventually(lambda: old.process and str(old.process.pid) in ready.read_text())
         watcher.renew_workers()
-        [new] = watcher._workers
+        [new] = workers.active
         await eventually(lambda: new.process and str(new.process.pid) in ready.read_text())
         assert old.process.returncode is None
         old.process.kill()
@@ -61,7 +62,7 @@ async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(m
         await watcher.stop()
         assert new.process.returncode == -signal.SIGKILL
         watcher.renew_workers()
-        assert watcher._workers == [new], "nothing is started once it stops"
+        assert workers.active == [new], "nothing is started once it stops"
     assert len(ready.read_text().split()) == 2, "nor is what was told to stop"
 
 

@@ -111,6 +111,15 @@ async def test_lists_find_the_same_however_many_runs_others_have():
     assert min(found.cost.with_indexes, found.cost.without) > 0
 
 
+async def test_history_of_figures_is_asked_for_in_every_range():
+    found = await short("figures")
+    points = {look.path: look.points for look in found.looks}
+    assert points["/v1/stats/history?range=1h"] >= 45
+    assert points["/v1/stats/history?range=24h&pool=pool-7"] >= 1400
+    assert points["/v1/stats/history?range=30d"] >= 23
+    assert min(found.roll_up_ms, found.sample_ms, found.counting_us) > 0
+
+
 async def test_readers_are_compared_with_none_and_with_sessions_that_only_compute():
     found = await short("readers")
     for beside in (found.quiet, found.readers, found.control):

@@ -43,6 +43,7 @@ VALUES = {
     "body": "x",
     "options": "{}",
     "lags": [0] * STEPS,
+    "durations": [0] * STEPS,
 }
 BY_TYPE = {
     "text": "x",
@@ -50,6 +51,7 @@ BY_TYPE = {
     "integer": 1,
     "smallint": 1,
     "bigint": 1,
+    "double precision": 1.0,
     "boolean": False,
     "bytea": b"x",
     "interval": timedelta(seconds=5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 
@@ -28,6 +29,13 @@ def note_sync(context: rota.Context, file: str, seconds: float = 0.0) -> str:
         time.sleep(0.01)
     _write(file, f"end {context.run_id} {context.attempt}")
     return "asked to stop" if context.cancelled else "done"
+
+
+@app.task(name="hold")
+async def hold(file: str) -> None:
+    """Lasts until there is this file."""
+    while not os.path.exists(file):  # noqa: ASYNC110, ASYNC240, PTH110 - what comes is a file
+        await asyncio.sleep(0.1)
 
 
 @app.task(name="stubborn")

@@ -12,8 +12,10 @@ from rota.access.audit import Auditor
 from rota.access.credential_cache import CredentialCache
 from rota.access.limits.rate_limiter import RateLimiter
 from rota.access.refusal_trail import RefusalTrail
+from rota.api.figures import FigureHistories
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
+from rota.api.pool_loads import PoolLoads
 from rota.api.statistics import Statistics
 from rota.api.status_lookups import StatusLookups
 from rota.api.streams.event_followers import EventFollowers
@@ -37,6 +39,7 @@ from rota.store.events import Events
 from rota.store.exclude.calendars import Calendars
 from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
+from rota.store.measure import FigureReader
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
@@ -108,6 +111,9 @@ class Backend:
         self.operations = OperationGateway(database, shards=shards, now=lambda: self.now)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
+        self.figures = FigureReader(database)
+        self.histories = FigureHistories(self.figures, now=lambda: self.now)
+        self.pool_loads = PoolLoads(self.figures)
         self.waiting_reasons = WaitingReasons(waiting=Waiting(database), needed=NeededJobs(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
         self.credentials = CredentialCache(self.keys)

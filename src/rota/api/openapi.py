@@ -29,6 +29,11 @@ _KINDS: dict[str, dict[str, Any]] = {
     "force": {"type": "boolean"},
     "startTime": {"type": "string", "format": "date-time"},
     "endTime": {"type": "string", "format": "date-time"},
+    "targetLagSeconds": {"type": "number", "minimum": 0.1, "maximum": 3600},
+    "slotsPerWorker": {"type": "integer", "minimum": 1, "maximum": 10_000},
+    "min": {"type": "integer", "minimum": 0, "maximum": 10_000},
+    "max": {"type": "integer", "minimum": 0, "maximum": 10_000},
+    "holdSeconds": {"type": "number", "minimum": 0, "maximum": 600},
 }
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 # The defaults of these are for answers of other releases.

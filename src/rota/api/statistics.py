@@ -1,26 +1,24 @@
-"""Statistics of a namespace, for dashboards and autoscalers.
-
-A result is kept for a second: a hundred open screens cost as much as one.
-"""
+"""Statistics of a namespace, for dashboards and autoscalers."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from rota.api.figures import show_figures
+from rota.api.fresh_looks import FreshLooks
 from rota.contract.fleet import Counts, Moment, PoolStats, Rates, StartLag, Stats
+from rota.domain.figures import PORTION, Totals
 from rota.domain.lag_histogram import STEPS, quantile
-from rota.store.read.activity import PORTION, Activity, Tallies
+from rota.store.read.activity import Activity, Tallies
 from rota.store.read.fleet import Fleet
 
 FRESH_SECONDS = 1.0
 MOST_COUNTED = 100_000
 HISTORY = timedelta(minutes=10)
-MOST_LOOKS = 1000
 _ENDS = ("started", "succeeded", "failed", "retried")
 
 
@@ -30,20 +28,14 @@ class Statistics:
     def __init__(self, tallies: Tallies, fleet: Fleet, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._tallies = tallies
         self._fleet = fleet
-        self._monotonic = monotonic
-        self._looks: dict[tuple[str, float], tuple[float, asyncio.Task[Stats]]] = {}
+        self._looks = FreshLooks(self._look, seconds=FRESH_SECONDS, monotonic=monotonic)
 
     async def of(self, namespace: str, window_seconds: float) -> Stats:
         """Statistics of a namespace; rates and lags over the given window."""
-        now, key = self._monotonic(), (namespace, window_seconds)
-        found = self._looks.get(key)
-        if found is None or now - found[0] > FRESH_SECONDS:
-            if len(self._looks) >= MOST_LOOKS:
-                self._looks = {key: look for key, look in self._looks.items() if now - look[0] <= FRESH_SECONDS}
-            found = self._looks[key] = (now, asyncio.create_task(self._look(namespace, window_seconds)))
-        return await asyncio.shield(found[1])
+        return await self._looks.of((namespace, window_seconds))
 
-    async def _look(self, namespace: str, window_seconds: float) -> Stats:
+    async def _look(self, question: tuple[str, float]) -> Stats:
+        namespace, window_seconds = question
         window = timedelta(seconds=window_seconds)
         activity = await self._tallies.look(namespace, window=window, history=HISTORY, most=MOST_COUNTED)
         pools = await self._fleet.pools(namespace)
@@ -61,8 +53,11 @@ class Statistics:
             per_second=_rates(recent, seconds),
             retry_rate=_retry_rate(recent),
             start_lag=_lag(activity.lags.values()),
-            pools=_pool_stats(activity, pools, recent, seconds),
+            pools=_pool_stats(activity, pools, fleet, recent, seconds),
             history=_history(activity.tallies),
+            figures=show_figures(
+                _totals(recent, activity.lags.values(), activity.live, fleet), dead_letters=counts.dead_letters
+            ),
         )
 
 
@@ -80,9 +75,28 @@ def _rates(rows: Sequence[Any], seconds: float) -> Rates:
 
 def _retry_rate(rows: Sequence[Any]) -> float | None:
     """The share of ended attempts that will be retried."""
-    retried = sum(row["retried"] for row in rows)
-    ended = retried + sum(row["succeeded"] + row["failed"] for row in rows)
-    return round(retried / ended, 4) if ended else None
+    return _totals(rows).retry_rate
+
+
+def _totals(
+    rows: Sequence[Any],
+    lags: Iterable[Sequence[int]] = (),
+    live: Iterable[Any] = (),
+    workers: Iterable[Any] = (),
+) -> Totals:
+    """What went on of late, and what is there now."""
+    there = [worker for worker in workers if worker["gone_at"] is None]
+    return Totals(
+        **{name: sum(row[name] for row in rows) for name in _ENDS},
+        lags=_sum_steps(lags),
+        queued=sum(row["queued"] for row in live),
+        slots=sum(worker["slots"] for worker in there),
+        busy=sum(worker["busy"] for worker in there),
+    )
+
+
+def _sum_steps(of_pools: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(step) for step in zip(*of_pools, strict=True)] or [0] * STEPS
 
 
 def _counts(activity: Activity) -> Counts:
@@ -108,12 +122,14 @@ def _age(activity: Activity, row: Any) -> float | None:
 
 
 def _lag(of_pools: Iterable[Sequence[int]]) -> StartLag:
-    counts = [sum(step) for step in zip(*of_pools, strict=True)] or [0] * STEPS
+    counts = _sum_steps(of_pools)
     p50, p90, p99 = (quantile(counts, share) for share in (0.5, 0.9, 0.99))
     return StartLag(p50=p50, p90=p90, p99=p99, samples=sum(counts))
 
 
-def _pool_stats(activity: Activity, pools: Sequence[Any], recent: Sequence[Any], seconds: float) -> list[PoolStats]:
+def _pool_stats(
+    activity: Activity, pools: Sequence[Any], fleet: Sequence[Any], recent: Sequence[Any], seconds: float
+) -> list[PoolStats]:
     """Pools that have workers, settings, or recent runs."""
     known = {row["pool"]: row for row in pools}
     live = {row["pool"]: row for row in activity.live}
@@ -129,6 +145,15 @@ def _pool_stats(activity: Activity, pools: Sequence[Any], recent: Sequence[Any],
             oldest_queued_seconds=_age(activity, live.get(name)),
             per_second=_rates([row for row in recent if row["pool"] == name], seconds),
             start_lag=_lag([activity.lags[name]] if name in activity.lags else []),
+            figures=show_figures(
+                _totals(
+                    [row for row in recent if row["pool"] == name],
+                    [activity.lags[name]] if name in activity.lags else [],
+                    [live[name]] if name in live else [],
+                    [worker for worker in fleet if name in worker["pools"]],
+                ),
+                dead_letters=None,
+            ),
         )
         for name in names
     ]

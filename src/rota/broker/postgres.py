@@ -160,7 +160,7 @@ class PostgresBroker:
             number = report.claim.number
             if number not in recorded.fenced and number not in rejected:
                 disposition = recorded.dispositions.get(number, Disposition.succeed)
-                self._tally.ended(report.claim, report.started, disposition)
+                self._tally.ended(report, disposition)
         self._gave([report.claim.number for report in reports if report.claim.number not in rejected])
         self._tally.forget(recorded.fenced)
         return ReportReceipt(frozenset(recorded.fenced), rejected)
@@ -169,7 +169,7 @@ class PostgresBroker:
         """Beats, and writes the activity since the last beat."""
         if busy:
             self._active_at = time.monotonic()
-        done, timeout = self._tally.take(), self.lease_seconds * _BEAT_TIMEOUT_SHARE
+        done, timeout = self._tally.take(whole=draining), self.lease_seconds * _BEAT_TIMEOUT_SHARE
         try:
             beat = await self._claims.beat(
                 self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, done=done, timeout=timeout

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import typer
 
+from rota.cli.run_figures import show_run_figures
 from rota.cli.runs import ask_until_taken, settled_status, wait_for_submitted
 from rota.cli.schedules import show_schedule, show_schedule_briefly
 from rota.cli.terminal.completion import (
@@ -294,13 +295,17 @@ def job(
     resume: bool = typer.Option(False, "--resume", help="Resume it."),
     run_now: bool = typer.Option(False, "--run-now", help="Run it now, outside its schedule."),
     change: str | None = typer.Option(None, "--set", help='Change fields: a JSON object, such as {"maxRetries": 5}.'),
+    stats: bool = typer.Option(False, "--stats", help="Its latest 100 runs in numbers."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Show, pause, resume, run or change a job."""
     with server() as client:
-        if sum((pause, resume, run_now, change is not None)) > 1:
-            raise BadInputError("give one of --pause, --resume, --run-now and --set")
+        if sum((pause, resume, run_now, change is not None, stats)) > 1:
+            raise BadInputError("give one of --pause, --resume, --run-now, --set and --stats")
         path = f"/v1/jobs/{find_job(client, job_id, 'JOB')}"
+        if stats:
+            show_run_figures(client.call("GET", f"{path}/stats"), as_json=as_json)
+            return
         if pause or resume:
             answer = client.call("POST", f"{path}/{'pause' if pause else 'resume'}")
         elif run_now:

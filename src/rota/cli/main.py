@@ -45,7 +45,7 @@ app = typer.Typer(
 
 
 # They have much to load, and begin their work when they have (process_start.py).
-_LONG_STARTS = frozenset({"up", "dev", "api", "scheduler", "worker", "migrate"})
+_LONG_STARTS = frozenset({"up", "dev", "api", "scheduler", "worker", "autoscale", "migrate"})
 
 
 def _show_version(wanted: bool) -> None:
@@ -69,6 +69,7 @@ def _options(
 # In the order of the help, which lists groups last.
 _COMMANDS = (
     *(processes.up, processes.dev, processes.api, processes.scheduler, processes.worker),
+    processes.autoscale,
     *(processes.migrate, processes.database_url),
     *(init.init, doctor.doctor, database_roles.database_roles),
     *(jobs.submit, jobs.jobs, jobs.job, schedules.schedules),

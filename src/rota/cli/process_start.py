@@ -26,9 +26,11 @@ from rota.cli.entry import INTERRUPTED, begin_work
 from rota.cli.terminal.tables import clean, console, print_line
 from rota.compose import open_database, run_scheduler, run_workers
 from rota.errors import SetupError
+from rota.ops.autoscaler import Autoscaler, ScaleLimits
 from rota.ops.code_watcher import Watcher, code_directories
 from rota.ops.reloader import Reloader
-from rota.ops.supervisor import SupervisedProcess, Supervisor, check_port, environment_of
+from rota.ops.supervised_process import SupervisedProcess, environment_of
+from rota.ops.supervisor import Supervisor, check_port
 from rota.sdk.app import App
 from rota.sdk.app_loader import check_form, load_apps
 from rota.settings import DEFAULT_PORT, Settings
@@ -95,6 +97,17 @@ def start_worker(settings: Settings, apps: Sequence[str]) -> None:
     """Runs a worker, for each application one, until stopped."""
     _configure_logging(settings, role="worker")
     _run(run_workers(settings, _load_apps(apps)))
+
+
+def start_autoscaler(settings: Settings, apps: Sequence[str], limits: ScaleLimits) -> None:
+    """Runs as many workers as their pools need until stopped."""
+    _configure_logging(settings, role="autoscale")
+    _load_apps(apps)
+
+    async def run() -> None:
+        await Autoscaler(settings, apps, limits).run_all()
+
+    _run(run())
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:

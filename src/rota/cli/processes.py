@@ -1,4 +1,4 @@
-"""Commands that run parts of Rota: up, dev, api, scheduler, worker, migrate.
+"""Commands that run parts of Rota: up, dev, api, scheduler, worker, autoscale, migrate.
 
 Each imports process_start.py, which does the work, only when it is called: the other commands start faster without it.
 """
@@ -104,6 +104,36 @@ def worker(
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
         process_start.start_worker(_read_settings(home=home, slots=slots, pools=_split(pools)), apps)
+
+
+def autoscale(
+    most: int = typer.Option(..., "--max", min=1, max=256, help="The most workers."),
+    least: int = typer.Option(0, "--min", min=0, max=256, help="The fewest workers."),
+    home: Path | None = HomeOption,
+    apps: list[str] = _AppOption,
+    slots: int | None = _SlotsOption,
+    pools: str | None = _PoolsOption,
+    target_lag: float = typer.Option(5.0, "--target-lag", min=0.1, max=3600, help="Seconds in which runs start."),
+    cooldown: float = typer.Option(60.0, "--cooldown", min=0, max=86400, help="Seconds before workers are drained."),
+    drain: float = typer.Option(3600.0, "--drain", min=1, max=604800, help="Seconds to finish runs when drained."),
+    interval: float = typer.Option(5.0, "--interval", min=0.5, max=600, help="Seconds between questions."),
+) -> None:
+    """Run as many workers on this host as their pools need."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+        from rota.ops.autoscaler import ScaleLimits  # noqa: PLC0415 - see the top
+
+        if least > most:
+            raise SetupError(f"--min {least} is more than --max {most}")
+        limits = ScaleLimits(
+            least=least,
+            most=most,
+            target_lag_seconds=target_lag,
+            cooldown_seconds=cooldown,
+            drain_seconds=drain,
+            interval_seconds=interval,
+        )
+        process_start.start_autoscaler(_read_settings(home=home, slots=slots, pools=_split(pools)), apps, limits)
 
 
 def database_url(home: Path | None = HomeOption) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import typer
 
+from rota.cli.run_figures import show_run_figures
 from rota.cli.terminal.completion import complete_task
 from rota.cli.terminal.output import CursorOption, JsonFlag, LimitOption, print_json, server, show_page
 from rota.cli.terminal.tables import Column, print_fields, print_line, print_table, text
@@ -19,6 +20,7 @@ _MOST_CHOICES = 5
 
 def tasks(
     name: str | None = typer.Argument(None, metavar="NAME", autocompletion=complete_task, help="Show this task."),
+    stats: bool = typer.Option(False, "--stats", help="Its latest 100 runs in numbers."),
     cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
@@ -31,8 +33,14 @@ def tasks(
         if name is not None:
             if cursor is not None:
                 raise BadInputError("is for the list; leave out NAME", field="--cursor")
-            _show_task(client.call("GET", f"/v1/tasks/{quote(name, safe='')}"), as_json=as_json)
+            path = f"/v1/tasks/{quote(name, safe='')}"
+            if stats:
+                show_run_figures(client.call("GET", f"{path}/stats"), as_json=as_json)
+            else:
+                _show_task(client.call("GET", path), as_json=as_json)
             return
+        if stats:
+            raise BadInputError("is for one task; give its NAME", field="--stats")
         page = client.call("GET", "/v1/tasks", query={"cursor": cursor, "limit": limit})
         columns = (
             text("TASK", "task", least=15),

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
+from rota.cli.run_figures import show_share
 from rota.cli.terminal.live_view import Lines, is_live, show_live
 from rota.cli.terminal.output import JsonFlag, server
 from rota.cli.terminal.tables import Column, clean, console, status, table_lines, terminal_width, text
@@ -23,6 +24,7 @@ _LABEL_WIDTH = 11
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "._-=+*%#"
 _ALARMING_SECONDS = 10.0
+_POOR_RATE = 0.95
 
 
 def top(
@@ -85,12 +87,23 @@ def _draw(found: Mapping[str, Any], width: int | None, height: int | None) -> Li
 
 
 def _header(found: Mapping[str, Any], width: int | None) -> Lines:
-    rates, lag, oldest = found["perSecond"], found["startLag"], found["oldestQueuedSeconds"]
+    rates, figures, oldest = found["perSecond"], _figures(found), found["oldestQueuedSeconds"]
+    lag = figures["startLag"]
     late = oldest is not None and oldest > _ALARMING_SECONDS
     age = "-" if oldest is None else show_seconds(oldest, exact=True)
     fleet = ", ".join(f"{count} {name}" for name, count in sorted(found["workers"].items()))
     parts: list[tuple[str, list[tuple[str, str]]]] = [
         ("rota top", [(clean(found["url"]), ""), (show_time(found["time"]), "")]),
+        (
+            "figures",
+            [
+                (f"success {show_share(figures['successRate'])}", "red" if _is_poor(figures["successRate"]) else ""),
+                (f"retried {show_share(figures['retryRate'])}", ""),
+                (f"slots busy {show_share(figures['workerUtilisation'])}", ""),
+                (f"queue {_at_least(found, figures['queueDepth'], 'queued')}", "yellow" if late else ""),
+                (f"dead letters {_count(found, 'deadLetters')}", "red" if figures["deadLetters"] else ""),
+            ],
+        ),
         (
             "per second",
             [
@@ -103,7 +116,7 @@ def _header(found: Mapping[str, Any], width: int | None) -> Lines:
         (
             "start lag",
             [
-                *((f"{name} {_lag(lag[name])}", "") for name in ("p50", "p90", "p99")),
+                *((f"{name} {_lag(lag[name])}", "") for name in ("p50", "p95", "p99")),
                 (f"(of the last {found['windowSeconds']:g} s)", "dim"),
             ],
         ),
@@ -120,7 +133,6 @@ def _header(found: Mapping[str, Any], width: int | None) -> Lines:
             [
                 (f"running {_count(found, 'running')}", ""),
                 (f"workers {fleet or 'none'}", ""),
-                (f"dead letters {_count(found, 'deadLetters')}", "red" if found["counts"]["deadLetters"] else ""),
             ],
         ),
     ]
@@ -140,6 +152,23 @@ def _fold(label: str, words: Sequence[tuple[str, str]], width: int | None) -> Li
     for line in lines:
         line.rstrip()
     return lines
+
+
+def _figures(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The six figures; of a server of an older release, those that it gives."""
+    given: Mapping[str, Any] | None = found.get("figures")
+    return given or {
+        "successRate": None,
+        "startLag": {"p95": None} | found["startLag"],
+        "queueDepth": found["counts"]["queued"],
+        "workerUtilisation": None,
+        "retryRate": found["retryRate"],
+        "deadLetters": found["counts"]["deadLetters"],
+    }
+
+
+def _is_poor(rate: float | None) -> bool:
+    return rate is not None and rate < _POOR_RATE
 
 
 def _number(rate: float) -> str:

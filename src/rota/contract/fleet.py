@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from rota.contract.fields import In, Out
+from rota.contract.figures import Figures
 
 
 class WorkerOut(Out, kw_only=True):
@@ -183,6 +184,8 @@ class PoolStats(Out, kw_only=True):
     oldest_queued_seconds: float | None
     per_second: Rates
     start_lag: StartLag
+    figures: Figures | None = None  # a server of an older release gives none
+    """the six figures of this pool, over the window"""
 
 
 class Moment(Out, kw_only=True):
@@ -220,3 +223,5 @@ class Stats(Out, kw_only=True):
     pools: list[PoolStats]
     history: list[Moment]
     """activity of the last minutes"""
+    figures: Figures | None = None
+    """the six figures, over the window"""

@@ -1,7 +1,9 @@
-"""How late attempts start, counted in steps of 1, 2, 4, … milliseconds so that counts of many workers add up."""
+"""How late attempts start and how long they take, counted in steps of 1, 2, 4, … milliseconds so that counts of many
+workers add up."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 STEPS = 32  # the last takes everything above: 2**30 milliseconds are twelve days
@@ -22,3 +24,10 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
         if count and seen >= wanted:
             return (1 << step) / 1000
     return None
+
+
+def exact_quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The same of single values in order, by the nearest rank; None if there are none."""
+    if not ordered:
+        return None
+    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]

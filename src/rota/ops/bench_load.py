@@ -15,6 +15,7 @@ from rota.client.http_messages import HttpAnswer
 from rota.client.http_routes import find_route
 from rota.client.retries import retry_after
 from rota.client.server_address import time_limits, trust
+from rota.domain.lag_histogram import exact_quantile
 from rota.errors import RotaError
 
 _LIMITS = time_limits(60.0)
@@ -159,6 +160,5 @@ class Spread(msgspec.Struct):
 
 def percentile(ordered: Sequence[float], share: float) -> float:
     """The nearest-rank percentile of ordered values; nan if there are none."""
-    if not ordered:
-        return math.nan
-    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
+    found = exact_quantile(ordered, share)
+    return math.nan if found is None else found

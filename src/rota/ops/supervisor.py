@@ -6,42 +6,39 @@ Workers can be replaced while everything else stays up: new ones start at once w
 that whenever the code changes (reloader.py).
 
 Only one supervisor can use a home: it locks a file there, and the system releases the lock when the process dies.
-Children have a pipe as standard input. Their secrets come through it (secret_environment.py); it closes when the
-supervisor dies, and then they stop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import os
 import shutil
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from rota.compose import open_database, waiting_for_database
 from rota.errors import SetupError
+from rota.ops.child_workers import ChildWorkers
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.ops.reloader import ENVIRONMENT as RELOADING
 from rota.ops.reloader import Reloader
+from rota.ops.supervised_process import (
+    FIRST_PAUSE_SECONDS,
+    KILL_AFTER_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    SupervisedProcess,
+    environment_of,
+)
 from rota.private_files import GROUP_AND_OTHERS, OTHERS, close_to
-from rota.processes import end_with_parent, run_until_stopped
-from rota.secret_environment import separate
+from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
 from rota.telemetry import get_logger
 
-LONGEST_PAUSE_SECONDS = 5.0
-_FIRST_PAUSE_SECONDS = 0.2
-_SETTLED_SECONDS = 10.0
-_KILL_AFTER_SECONDS = 30.0
 _READY_SECONDS = 60.0
 _DISK_WATCH_SECONDS = 2.0
 _LITTLE_ROOM_BYTES = 50 * 1024**2
@@ -50,95 +47,10 @@ _DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
 _log = get_logger("supervisor")
 
 
-class SupervisedProcess(Service):
-    """A process that is restarted when it dies; a round is one life of it."""
-
-    jitter = 0
-
-    def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        super().__init__()
-        self._name = name
-        self._arguments = arguments
-        self._environment, self._secrets = separate(environment)
-        self._stopping = False
-        self._ended = asyncio.Event()
-        self._ended.set()
-        self._pause_seconds = _FIRST_PAUSE_SECONDS
-        self.process: asyncio.subprocess.Process | None = None
-
-    @property
-    def name(self) -> str:
-        """The name in logs and of tasks."""
-        return self._name
-
-    @property
-    def pause_seconds(self) -> float:
-        """Grows while the process ends soon after its start."""
-        return self._pause_seconds
-
-    async def tick(self) -> int:
-        """Starts the process and waits for its end."""
-        if self._stopping:
-            return 0
-        self._ended.clear()
-        began = time.monotonic()
-        try:
-            code = await self._live()
-        finally:
-            self._ended.set()
-        if not self._stopping:
-            longer = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
-            self._pause_seconds = _FIRST_PAUSE_SECONDS if time.monotonic() - began > _SETTLED_SECONDS else longer
-            _log.warning("a process ended and is started again", process=self.name, exit_code=code)
-        return 1
-
-    async def _live(self) -> int:
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "rota.cli.main",
-            *self._arguments,
-            stdin=asyncio.subprocess.PIPE,
-            env=self._environment,
-            start_new_session=True,
-            # The pipe tells it of our death, but not while it still imports an application.
-            preexec_fn=end_with_parent(signal.SIGTERM),
-        )
-        if self.process.stdin:
-            self.process.stdin.write(self._secrets)
-        if self._stopping:
-            self.process.terminate()  # stopped while it was starting
-        return await self.process.wait()
-
-    async def stop(self, seconds: float) -> None:
-        """Terminates the process, kills it after `seconds`, and does not restart it."""
-        self._stopping = True
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._ended.is_set():
-                return
-            if self.process and self.process.returncode is None:
-                with suppress(ProcessLookupError):
-                    self.process.send_signal(number)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), seconds)
-
-    async def close(self) -> None:
-        """Ends the process, unless it was stopped before."""
-        process = self.process
-        if process is None or process.returncode is not None:
-            return
-        process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), _KILL_AFTER_SECONDS)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-
-
 class PostgresKeeper(Service):
     """Restarts the embedded database when it dies; a round is one life of it."""
 
-    interval_seconds = _FIRST_PAUSE_SECONDS
+    interval_seconds = FIRST_PAUSE_SECONDS
     jitter = 0
 
     def __init__(self, postgres: EmbeddedPostgres) -> None:
@@ -209,12 +121,13 @@ class Supervisor:
         self._servers = [self._child(name, [name]) for name in ("api", "scheduler")]
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
         self._worker_arguments = ["worker", *(word for app in apps for word in ("--app", app))]
-        self._workers: list[SupervisedProcess] = []
         self._watches: list[Service] = []
-        self._replaced: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._stopped = asyncio.Event()
         self._group = ServiceGroup(self._servers)
+        self._workers = ChildWorkers(
+            self._group, lambda name: self._child(name, self._worker_arguments), patience=lambda: self._patience
+        )
         if self._postgres:
             self._watches = [PostgresKeeper(self._postgres), DiskWatch(settings.home)]
         if reloader:
@@ -266,13 +179,10 @@ class Supervisor:
         """Starts new workers and drains the old ones, however long that takes."""
         if self._stopping:
             return
-        for old in self._workers:
-            ending = asyncio.create_task(self._end(old), name=f"old {old.name}")
-            self._replaced.add(ending)
-            ending.add_done_callback(self._replaced.discard)
-        self._workers = [self._child(name, self._worker_arguments) for name in self._worker_names]
-        for new in self._workers:
-            self._group.add(new)
+        for old in list(self._workers.active):
+            self._workers.drain(old)
+        for name in self._worker_names:
+            self._workers.start(name)
 
     async def _is_ready(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -292,17 +202,12 @@ class Supervisor:
         self._stopping = True
         for watch in self._watches:
             await self._group.stop(watch)
-        children = (*self._servers, *self._workers)
-        await asyncio.gather(*(child.stop(self._patience) for child in children), *self._replaced)
+        await asyncio.gather(*(server.stop(self._patience) for server in self._servers), self._workers.stop())
         self._stopped.set()
-
-    async def _end(self, child: SupervisedProcess) -> None:
-        await child.stop(self._patience)
-        await self._group.stop(child)
 
     @property
     def _patience(self) -> float:
-        return self._settings.drain_seconds + _KILL_AFTER_SECONDS
+        return self._settings.drain_seconds + KILL_AFTER_SECONDS
 
     def _child(self, name: str, arguments: list[str]) -> SupervisedProcess:
         environment = environment_of(self._settings)
@@ -312,22 +217,6 @@ class Supervisor:
             environment.pop("ROTA_JWT_SECRET", None)  # only the server checks tokens
         # The home is there to be seen: the environment of our processes is not.
         return SupervisedProcess(name, [*arguments, "--home", str(self._settings.home)], environment)
-
-
-def environment_of(settings: Settings) -> dict[str, str]:
-    """The variables of a child with these settings."""
-    environment = {
-        **os.environ,
-        "ROTA_HOME": str(settings.home),
-        "ROTA_HOST": settings.host,
-        "ROTA_PORT": str(settings.port),
-        "ROTA_LOG_LEVEL": settings.log_level,
-        "ROTA_SLOTS": str(settings.slots),
-        "ROTA_POOLS": ",".join(settings.pools),
-    }
-    if settings.database_url:
-        environment["ROTA_DATABASE_URL"] = settings.database_url
-    return environment
 
 
 @contextmanager

@@ -25,7 +25,9 @@ from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
 from rota.scheduler.recaller import Recaller
 from rota.scheduler.reconciler import Reconciler
+from rota.scheduler.recorder import Recorder
 from rota.scheduler.rezoner import Rezoner
+from rota.scheduler.sampler import Sampler
 from rota.scheduler.sweeper import Sweeper
 from rota.scheduler.vacuumer import Vacuumer
 from rota.scheduler.worker_watch import WorkerWatch
@@ -39,6 +41,7 @@ from rota.store.flow import Flows
 from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
+from rota.store.measure import FigureWriter
 from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
@@ -109,6 +112,9 @@ class Scheduler:
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
         self.indexer = Indexer(indexes=ListIndexes(database), leases=leases)
+        figures = FigureWriter(database)
+        self.sampler = Sampler(figures=figures, leases=leases)
+        self.recorder = Recorder(figures=figures, leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(
             declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
@@ -157,6 +163,8 @@ class Scheduler:
             self.sweeper,
             self.vacuumer,
             self.indexer,
+            self.sampler,
+            self.recorder,
             self.rezoner,
             self.reconciler,
             self.outlook,

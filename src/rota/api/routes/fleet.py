@@ -8,8 +8,11 @@ import msgspec
 
 from rota.access.authorization import PUBLIC
 from rota.api.backend import Backend
+from rota.api.figures import RANGES, HistoryQuestion
 from rota.api.operations import ApiRequest, Operation
+from rota.api.paging import read_text
 from rota.api.representations import show_shard, show_worker
+from rota.contract.figures import FigureHistory
 from rota.contract.fleet import Health, ShardList, Stats, WorkerList
 from rota.domain.rights import EVERYWHERE, Right
 from rota.errors import BadInputError
@@ -58,6 +61,26 @@ async def stats(services: Backend, call: ApiRequest) -> Stats:
     return await services.statistics.of(call.namespace, _window(call))
 
 
+@Operation(
+    "GET",
+    "/v1/stats/history",
+    Right.READ,
+    query={
+        "range": "how far back: 10m (in steps of 5 seconds), 1h or 24h (of a minute), 7d or 30d (of an hour)",
+        "pool": "only of this pool",
+        "task": "only of this task",
+    },
+)
+async def stats_history(services: Backend, call: ApiRequest) -> FigureHistory:
+    """The six figures of the namespace over time."""
+    back, pool, task = call.query.get("range", "1h"), read_text(call.query, "pool"), read_text(call.query, "task")
+    if back not in RANGES:
+        raise BadInputError(f"must be one of {', '.join(RANGES)}", field="range")
+    if pool is not None and task is not None:
+        raise BadInputError("can't be given with pool", field="task")
+    return await services.histories.of(HistoryQuestion(call.namespace, back, pool, task))
+
+
 def _window(call: ApiRequest) -> int:
     given = call.query.get("windowSeconds", str(_WINDOW_SECONDS))
     try:
@@ -67,4 +90,4 @@ def _window(call: ApiRequest) -> int:
         raise BadInputError(words, field="windowSeconds") from None
 
 
-OPERATIONS = (list_workers, list_shards, healthz, readyz, stats)
+OPERATIONS = (list_workers, list_shards, healthz, readyz, stats, stats_history)

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from rota.access.audit import difference
 from rota.api.backend import Backend
+from rota.api.figures import LATEST_RUNS, show_run_figures
 from rota.api.operations import ApiRequest, Operation, decode, json_response, only_header
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -26,6 +27,7 @@ from rota.api.paging import (
 from rota.api.representations import show_one_shot, show_recurring, show_runs, show_status
 from rota.api.routes.submit import JOB_LIMIT_BYTES
 from rota.api.streams.sse import read_switch
+from rota.contract.figures import RunFigures
 from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatusOut, RunStarted
 from rota.contract.runs import RunList
 from rota.domain.ids import new_id, show_run
@@ -83,6 +85,15 @@ async def list_runs_of_job(services: Backend, call: ApiRequest) -> RunList:
     if not rows and await services.jobs.get(call.namespace, job_id) is None:
         raise _no_such_job()
     return show_runs(rows, limit)
+
+
+@Operation("GET", "/v1/jobs/{jobId}/stats", Right.READ, errors=(404,))
+async def job_stats(services: Backend, call: ApiRequest) -> RunFigures:
+    """Success rate, durations and retry rate of the job's latest 100 runs, and these runs."""
+    rows = await services.runs.last_of_job(call.namespace, call.job_id, LATEST_RUNS)
+    if not rows:
+        await _shown(services, call)  # that there is such a job
+    return show_run_figures(rows)
 
 
 @Operation(
@@ -310,4 +321,7 @@ def _read_if_match(call: ApiRequest) -> int | None:
     return int(match[1])
 
 
-OPERATIONS = (list_jobs, get_job, change_job, cancel_job, get_status, list_runs_of_job, run_job, pause_job, resume_job)
+OPERATIONS = (
+    *(list_jobs, get_job, change_job, cancel_job, get_status, list_runs_of_job, job_stats),
+    *(run_job, pause_job, resume_job),
+)

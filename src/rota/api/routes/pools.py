@@ -1,4 +1,4 @@
-"""Pools: list, limit, pause, resume."""
+"""Pools: list, limit, scale, pause, resume."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 from rota.access.audit import difference
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
+from rota.api.pool_loads import SCALE_PARAMETERS, read_scale
 from rota.contract.fields import PoolName
+from rota.contract.figures import PoolScale
 from rota.contract.fleet import PoolIn, PoolList, PoolOut
 from rota.domain.rights import Right
 from rota.errors import BadInputError
@@ -31,6 +33,12 @@ async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     shown = _show(after)
     call.change = difference(before and _show(before), shown)
     return shown
+
+
+@Operation("GET", "/v1/pools/{pool}/scale", Right.READ, query=SCALE_PARAMETERS)
+async def scale_pool(services: Backend, call: ApiRequest) -> PoolScale:
+    """How many workers a pool needs to start its runs within the target lag, for autoscalers."""
+    return await services.pool_loads.scale(call.namespace, _pool(call), read_scale(call.query))
 
 
 @Operation("POST", "/v1/pools/{pool}/pause", Right.OPERATE)
@@ -67,4 +75,4 @@ def _pool(call: ApiRequest) -> str:
         raise BadInputError("is not the name of a pool", field="pool") from None
 
 
-OPERATIONS = (list_pools, change_pool, pause_pool, resume_pool)
+OPERATIONS = (list_pools, change_pool, scale_pool, pause_pool, resume_pool)

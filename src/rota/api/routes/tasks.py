@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from rota.api.backend import Backend
+from rota.api.figures import LATEST_RUNS, show_run_figures
 from rota.api.operations import ApiRequest, Operation
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_text
+from rota.contract.figures import RunFigures
 from rota.contract.tasks import TaskDefaults, TaskList, TaskOut, TaskVersionOut
 from rota.domain.fleet import LIVE, hint_for_task
+from rota.domain.ids import floor_id
 from rota.domain.rights import Right
 from rota.errors import NotFoundError
 from rota.gateway.known_tasks import TaskRelease, read_defaults
+from rota.store.read.runs import RunFilter
+
+_RUNS_OF = timedelta(days=30)
+_ENDED = ["success", "failed", "cancelled", "skipped"]
 
 
 @Operation("GET", "/v1/tasks", Right.READ, query=PAGE_PARAMETERS)
@@ -28,12 +36,28 @@ async def list_tasks(services: Backend, call: ApiRequest) -> TaskList:
 @Operation("GET", "/v1/tasks/{task}", Right.READ, errors=(404,))
 async def get_task(services: Backend, call: ApiRequest) -> TaskOut:
     """Read a task: its parameters, its defaults, and which releases have it."""
+    return (await _find(services, call)).show(call.path["task"])
+
+
+@Operation("GET", "/v1/tasks/{task}/stats", Right.READ, errors=(404,))
+async def task_stats(services: Backend, call: ApiRequest) -> RunFigures:
+    """Success rate, durations and retry rate of the task's latest 100 runs of 30 days, and these runs."""
+    name = read_text(call.path, "task")
+    wanted = RunFilter(first=floor_id(services.now - _RUNS_OF), owner=call.only, statuses=_ENDED, task=name)
+    rows = await services.runs.find_soon(call.namespace, wanted, LATEST_RUNS)
+    if not rows:
+        await _find(services, call)
+    return show_run_figures(rows)
+
+
+async def _find(services: Backend, call: ApiRequest) -> _Tasks:
+    """The tasks of the namespace; raises NotFoundError if the one in the path is none of them."""
     tasks = await _Tasks.read(services, call.namespace)
     name = call.path["task"]
     if name not in tasks.names:
         hint = hint_for_task(name, tasks.names)
         raise NotFoundError(f"no worker of the namespace has announced a task of this name{hint}")
-    return tasks.show(name)
+    return tasks
 
 
 class _Tasks:
@@ -84,4 +108,4 @@ class _Tasks:
         return shown + [TaskVersionOut(app=app, version=version, workers=count) for app, version, count in others]
 
 
-OPERATIONS = (list_tasks, get_task)
+OPERATIONS = (list_tasks, get_task, task_stats)

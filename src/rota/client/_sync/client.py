@@ -47,6 +47,7 @@ from rota.contract.access import (
 )
 from rota.contract.calendars import CalendarList, CalendarOut, CalendarSummary
 from rota.contract.fields import Dst
+from rota.contract.figures import FigureHistory, HistoryRange, PoolScale, RunFigures
 from rota.contract.fleet import (
     EventList,
     EventOut,
@@ -297,6 +298,41 @@ class Client(OperationCalls, WorkflowCalls):
     def stats(self, window_seconds: int = 60) -> Stats:
         """Counts, rates and lags; rates and lags cover the last `window_seconds`, 10 to 600."""
         return self._ask(Stats, "GET", "/v1/stats", query={"windowSeconds": window_seconds}, repeatable=True)
+
+    def stats_history(
+        self, back: HistoryRange = "1h", *, pool: str | None = None, task: str | None = None
+    ) -> FigureHistory:
+        """The six figures over time, so far `back`: of the namespace, of one pool, or of one task."""
+        query = {"range": back, "pool": pool, "task": task}
+        return self._ask(FigureHistory, "GET", "/v1/stats/history", query=query, repeatable=True)
+
+    def task_stats(self, name: str) -> RunFigures:
+        """Success rate, durations and retry rate of a task's latest 100 runs, and these runs."""
+        return self._ask(RunFigures, "GET", f"/v1/tasks/{quote(name, safe='')}/stats", repeatable=True)
+
+    def job_stats(self, job_id: str) -> RunFigures:
+        """Success rate, durations and retry rate of a job's latest 100 runs, and these runs."""
+        return self._ask(RunFigures, "GET", f"{_job(job_id)}/stats", repeatable=True)
+
+    def pool_scale(
+        self,
+        pool: str,
+        *,
+        target_lag_seconds: float = 5.0,
+        slots_per_worker: int | None = None,
+        min_workers: int = 0,
+        max_workers: int | None = None,
+        hold_seconds: float = 120.0,
+    ) -> PoolScale:
+        """How many workers a pool needs to start its runs within the target lag."""
+        query = {
+            "targetLagSeconds": target_lag_seconds,
+            "slotsPerWorker": slots_per_worker,
+            "min": min_workers,
+            "max": max_workers,
+            "holdSeconds": hold_seconds,
+        }
+        return self._ask(PoolScale, "GET", f"{_pool(pool)}/scale", query=query, repeatable=True)
 
     def limit_pool(self, pool: str, most_waiting: int | None) -> PoolOut:
         """Limits the backlog of a pool; None: no limit."""

@@ -36,16 +36,38 @@ class Beat(NamedTuple):
         return same and self.number > other.number
 
 
-class PoolActivity(msgspec.Struct):
-    """What was done in one pool: attempts that started and how late, and how many ended in which way."""
+class AttemptCounts(msgspec.Struct):
+    """What was done in one pool, or of one task: attempts that started and how late, how many ended in which way, and
+    how long they took."""
 
     namespace: str
-    pool: str
+    name: str  # of the pool or task
     started: int = 0
     succeeded: int = 0
     failed: int = 0
     retried: int = 0
     lags: list[int] = msgspec.field(default_factory=lambda: [0] * STEPS)
+    durations: list[int] = msgspec.field(default_factory=lambda: [0] * STEPS)
+    run_seconds: float = 0.0
+
+    def add(self, other: AttemptCounts) -> None:
+        self.started += other.started
+        self.succeeded += other.succeeded
+        self.failed += other.failed
+        self.retried += other.retried
+        self.lags = [mine + its for mine, its in zip(self.lags, other.lags, strict=True)]
+        self.durations = [mine + its for mine, its in zip(self.durations, other.durations, strict=True)]
+        self.run_seconds += other.run_seconds
+
+
+class Done(NamedTuple):
+    """What a worker did, by pool, and by task for a longer time at once."""
+
+    pools: Sequence[AttemptCounts] = ()
+    tasks: Sequence[AttemptCounts] = ()
+
+
+NOTHING = Done()
 
 
 class NamespaceShare(msgspec.Struct):
@@ -169,7 +191,7 @@ class Claims:
         fenced: int,
         draining: bool,
         ailing: str | None = None,
-        done: Sequence[PoolActivity] = (),
+        done: Done = NOTHING,
         timeout: float | None = None,
     ) -> Beat | None:
         """One heartbeat, with what was done since the last; None when the worker was given up."""
@@ -180,7 +202,15 @@ class Claims:
             fenced=fenced,
             draining=draining,
             ailing=ailing,
-            **columns(map(msgspec.structs.astuple, done), "namespaces pools started succeeded failed retried lags"),
+            **columns(
+                map(msgspec.structs.astuple, done.pools),
+                "namespaces pools started succeeded failed retried lags durations run_seconds",
+            ),
+            **columns(
+                map(msgspec.structs.astuple, done.tasks),
+                "task_namespaces tasks task_started task_succeeded task_failed task_retried task_lags task_durations"
+                " task_run_seconds",
+            ),
             timeout=timeout,
         )
         return Beat(*rows[0]) if rows else None

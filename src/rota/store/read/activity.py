@@ -10,8 +10,6 @@ import msgspec
 from rota.domain.lag_histogram import STEPS
 from rota.store.postgres.database import Database
 
-PORTION = timedelta(seconds=5)  # of the tallies' time
-
 
 class Activity(msgspec.Struct, frozen=True):
     """One look. `counts` and `live` are of at most `most` rows each."""

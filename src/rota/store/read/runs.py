@@ -109,6 +109,10 @@ class Runs:
             "list_runs_of_job", namespace=namespace, job_id=job_id, before=before, limit=limit
         )
 
+    async def last_of_job(self, namespace: str, job_id: UUID, limit: int) -> list[Any]:
+        """The latest of a job's runs that have ended."""
+        return await self._database.fetch("last_runs_of_job", namespace=namespace, job_id=job_id, limit=limit)
+
 
 async def find_runs(
     database: Database,

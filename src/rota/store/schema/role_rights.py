@@ -57,6 +57,9 @@ _TABLES = """
     events             SID     -       -
     workers            SUD     SIU     serving
     tallies            SD      SIU     namespace
+    task_tallies       SD      SIU     namespace
+    samples            SID     -       -
+    figures            SIUD    -       -
     app_versions       S       SIU     namespace
     apps               SIU     -       -
     declared_workflows SIU     -       -

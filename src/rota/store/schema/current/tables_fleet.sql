@@ -73,8 +73,69 @@ CREATE UNLOGGED TABLE rota.tallies (
     retried   bigint NOT NULL,
     -- How many started within 1, 2, 4, … milliseconds of their time, each counted once; the last: later still.
     lags      bigint[] NOT NULL CHECK (cardinality(lags) = 32),
+    -- Of attempts that ended, how many took 1, 2, 4, … milliseconds. Null: told by a worker of an older release.
+    durations bigint[],
+    run_seconds double precision NOT NULL DEFAULT 0,   -- all they took
     PRIMARY KEY (at, namespace, pool, worker_id)
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- As tallies, by task instead of pool. Workers write them twice a minute, of the busiest tasks first (pool_tally.py).
+CREATE UNLOGGED TABLE rota.task_tallies (
+    at          timestamptz NOT NULL,         -- the start of the minute
+    namespace   text COLLATE "C" NOT NULL,
+    task        text COLLATE "C" NOT NULL,
+    worker_id   uuid NOT NULL,
+    started     bigint NOT NULL,
+    succeeded   bigint NOT NULL,
+    failed      bigint NOT NULL,
+    retried     bigint NOT NULL,
+    lags        bigint[] NOT NULL CHECK (cardinality(lags) = 32),
+    durations   bigint[] NOT NULL CHECK (cardinality(durations) = 32),
+    run_seconds double precision NOT NULL,
+    PRIMARY KEY (at, namespace, task, worker_id)
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- What was there when a scheduler looked (scheduler/sampler.py); kept for 15 minutes. The row of no namespace says that
+-- it looked. Without a row nothing was there.
+CREATE UNLOGGED TABLE rota.samples (
+    at           timestamptz NOT NULL,          -- the start of the five seconds
+    namespace    text COLLATE "C" NOT NULL,
+    pool         text COLLATE "C" NOT NULL,     -- empty: the whole namespace
+    queued       bigint NOT NULL,               -- runs; each counted up to a limit
+    running      bigint NOT NULL,
+    slots        bigint NOT NULL,               -- of the workers that serve it
+    busy         bigint NOT NULL,               -- of these slots
+    dead_letters bigint NOT NULL,               -- of the namespace
+    blocked      jsonb,                         -- how many runs at which gate; null: none
+    PRIMARY KEY (at, namespace, pool)
+);
+
+-- What went on, per minute (two days) and per hour (35 days), written from tallies and samples when the minute or hour is
+-- over (store/measure). The row of no namespace says that it was written: what has no row beside it was nothing.
+CREATE TABLE rota.figures (
+    namespace    text COLLATE "C" NOT NULL,
+    kind         text COLLATE "C" NOT NULL CHECK (kind IN ('namespace', 'pool', 'task')),
+    name         text COLLATE "C" NOT NULL,     -- of the pool or task; empty: the whole namespace
+    step         integer NOT NULL CHECK (step IN (60, 3600)),   -- seconds
+    at           timestamptz NOT NULL,          -- when it began
+    started      bigint NOT NULL,               -- attempts
+    succeeded    bigint NOT NULL,
+    failed       bigint NOT NULL,
+    retried      bigint NOT NULL,
+    run_seconds  double precision NOT NULL,     -- of those that ended, together
+    lags         jsonb,                         -- how many started how late: by the step of the histogram, from 0
+    durations    jsonb,                         -- how many took how long
+    looks        integer NOT NULL,              -- of a scheduler; 0: what follows is unknown
+    queued       bigint NOT NULL,               -- the sum over the looks, as all that follow
+    most_queued  bigint NOT NULL,               -- but this one: the most of a look
+    running      bigint NOT NULL,
+    slots        bigint NOT NULL,
+    busy         bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    blocked      jsonb,                         -- by gate
+    PRIMARY KEY (namespace, kind, name, step, at)
+);
+CREATE INDEX figures_in_time ON rota.figures (step, at);
 
 -- Pools with settings; every other pool is open and unlimited.
 CREATE TABLE rota.pools (
