@@ -89,6 +89,13 @@ LEAST = {
     "get_calendar": "viewer",
     "put_calendar": "operator",
     "delete_calendar": "operator",
+    "list_destinations": "operator",
+    "get_destination": "operator",
+    "put_destination": "operator",
+    "delete_destination": "operator",
+    "rotate_destination": "operator",
+    "try_destination": "operator",
+    "list_deliveries": "operator",
     "list_pools": "viewer",
     "change_pool": "operator",
     "pause_pool": "operator",
@@ -142,6 +149,7 @@ BODIES = {
     "create_operation": {"kind": "cancel", "task": "rota.fail"},
     "preview": {"cronExpression": "@daily"},
     "put_calendar": {"days": ["2030-01-01"]},
+    "put_destination": {"url": "https://example.com"},
     "change_pool": {"mostWaiting": 1000},
     "change_limits": {"mostWaiting": 1_000_000},
     "change_limits_of": {"mostWaiting": 1_000_000},
@@ -212,6 +220,8 @@ async def furnished(postgres, tmp_path_factory):
                     await Announcements(database).announce(
                         Application("default", "shop", "1", (), {"tidy": AnnouncedTask()})
                     )
+                    hook = {"url": "https://example.com"}
+                    assert (await api.put("/v1/destinations/pager", json=hook)).status_code == 200
                     for owner in ("alice", "bob"):
                         found[owner] = await furnish(engine, await somebody("submitter", owner=owner), owner)
                     scheduler = await engine.leading()
@@ -279,7 +289,7 @@ async def ask(client, operation, of=MISSING, whose=None, **options):
     """The operation about somebody's job and run, or workflow and workflow run."""
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
-    names["calendar"] = "holidays"
+    names |= {"calendar": "holidays", "destination": "pager"}
     names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
     names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
     kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""

@@ -104,7 +104,7 @@ class DeliveryList(Out, kw_only=True):
     next_cursor: str | None
 
 
-class TestAnswer(Out, kw_only=True):
+class DestinationTest(Out, kw_only=True):
     """How a test message fared."""
 
     delivered: bool

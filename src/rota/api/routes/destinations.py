@@ -19,7 +19,7 @@ from rota.contract.destinations import (
     DestinationList,
     DestinationName,
     DestinationOut,
-    TestAnswer,
+    DestinationTest,
 )
 from rota.contract.fleet import EventOut
 from rota.destinations.definitions import Definition, Rotation
@@ -79,7 +79,7 @@ async def rotate_destination(services: Backend, call: ApiRequest) -> Destination
 
 
 @Operation("POST", "/v1/destinations/{destination}/test", Right.OPERATE, query=_EVERYWHERE, errors=(404,))
-async def test_destination(services: Backend, call: ApiRequest) -> TestAnswer:
+async def try_destination(services: Backend, call: ApiRequest) -> DestinationTest:
     """Send a test message now and say how that went."""
     row = await _find(services, call)
     event = EventOut(
@@ -93,7 +93,7 @@ async def test_destination(services: Backend, call: ApiRequest) -> TestAnswer:
     began = time.monotonic()
     attempt = await services.sender.send(row, Message(f"msg_test_{uuid4().hex}", event))
     seconds = round(time.monotonic() - began, 3)
-    return TestAnswer(delivered=attempt.is_delivered, answer=attempt.answer, error=attempt.error, seconds=seconds)
+    return DestinationTest(delivered=attempt.is_delivered, answer=attempt.answer, error=attempt.error, seconds=seconds)
 
 
 @Operation(
@@ -188,5 +188,5 @@ def _no_such_destination() -> NotFoundError:
 
 OPERATIONS = (
     *(list_destinations, get_destination, put_destination, delete_destination),
-    *(rotate_destination, test_destination, list_deliveries),
+    *(rotate_destination, try_destination, list_deliveries),
 )

@@ -1,6 +1,6 @@
 -- Makes a destination that gets events from now on. No row back: there is one of this name, or the namespace has as many
 -- as it may have.
--- Index: destinations_namespace_name_key, primary key of events.
+-- Index: destinations_named, primary key of events.
 -- Locks: none
 INSERT INTO rota.destinations (id, namespace, name, kind, shown, sealed, kinds, least_severity, enabled, changed_by,
                                position)

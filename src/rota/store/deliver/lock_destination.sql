@@ -1,4 +1,4 @@
 -- A destination, to be changed.
--- Index: destinations_namespace_name_key.
+-- Index: destinations_named.
 -- Locks: the destination.
 SELECT * FROM rota.destinations WHERE namespace = :namespace AND name = :name FOR UPDATE

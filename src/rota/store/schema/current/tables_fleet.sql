@@ -121,7 +121,7 @@ CREATE TABLE rota.destinations (
     next_at        timestamptz NOT NULL DEFAULT now(),                         -- nothing is sent before
     lease          bigint NOT NULL DEFAULT 0,                                  -- the fencing token: grows with every sender
     leased_until   timestamptz,                                                -- null: no sender has it
-    UNIQUE (namespace, name)
+    CONSTRAINT destinations_named UNIQUE (namespace, name)
 );
 
 -- Events that a destination gets, each once: the ones still to be sent, and the latest of the others.
