@@ -193,7 +193,7 @@ async def test_a_workflow_run_that_fails_is_told_of(engine, told, api):
     made = await api.post("/v1/workflows", json={"name": "nightly", "nodes": nodes})
     assert made.status_code < 300, made.text
     async with engine.running(engine.scheduler(), engine.worker({"fail": fail})):
-        started = await api.post(f"/v1/workflows/{made.json()['workflowId']}/runs", json={})
+        started = await api.post(f"/v1/workflows/{made.json()['workflowId']}/run", json={})
         assert started.status_code < 300, started.text
         (event,) = await eventually(lambda: told("workflow.failed"))
     assert event["subject"] == event["data"]["workflowRunId"] == started.json()["workflowRunId"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +24,7 @@ from rota.cli.terminal.output import (
 from rota.cli.terminal.tables import Column, print_line, status, text, time
 from rota.errors import BadInputError
 
-_URL_VARIABLE = "ROTA_DESTINATION_URL"
+_STDIN = "-"
 destinations = typer.Typer(name="destinations", rich_markup_mode=None)
 _NameArgument = typer.Argument(..., metavar="NAME", help="The destination's name.")
 _EverywhereFlag = typer.Option(False, "--everywhere", help="Of the whole installation, for admins.")
@@ -58,9 +58,7 @@ def list_destinations(
 @destinations.command("put")
 def put_destination(
     name: str = _NameArgument,
-    url: str | None = typer.Argument(
-        None, metavar="[URL]", help=f"https://…, or an address of Apprise. Or set {_URL_VARIABLE}."
-    ),
+    url: str | None = typer.Argument(None, metavar="[URL]", help="https://…, or an address of Apprise; - is stdin."),
     kind: str | None = typer.Option(None, "--kind", help="webhook or apprise (by the address)."),
     kinds: str | None = typer.Option(None, "--events", help="Kinds, separated by commas; worker. is all of them."),
     severity: str | None = typer.Option(None, "--severity", help="At least: info, warning or critical."),
@@ -73,7 +71,7 @@ def put_destination(
     A new webhook gets a secret, which is shown once.
     """
     with server(put_destination) as client:
-        address = url or os.environ.get(_URL_VARIABLE)
+        address = sys.stdin.readline().strip() if url == _STDIN else url
         body = {
             "kind": kind or _kind_of(address),
             "url": address,

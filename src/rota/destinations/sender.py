@@ -19,6 +19,7 @@ from rota.settings import Settings
 from rota.telemetry import get_logger
 
 TIMEOUT_SECONDS = 10.0
+_START_SECONDS = 5.0  # of a process that loads Apprise
 _log = get_logger("destinations")
 
 
@@ -28,7 +29,7 @@ class Sender:
     def __init__(self, sealer: Sealer, *, allow: Sequence[str] = (), timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self.sealer = sealer
         self.timeout_seconds = timeout_seconds
-        self.apprise = AppriseSender(allow, timeout_seconds)
+        self.apprise = AppriseSender(allow, timeout_seconds + _START_SECONDS)
         self._webhooks = WebhookSender(AddressGuard(allow), timeout_seconds)
 
     @classmethod

@@ -55,7 +55,7 @@ from rota.store.schema.list_indexes import ListIndexes
 from rota.store.vacuum import HotTables
 
 _APP_PATIENCE = timedelta(minutes=10)
-_SENDER_LEASE = timedelta(seconds=20)  # longer than any attempt to send
+_SENDER_LEASE = timedelta(seconds=30)  # longer than any attempt to send
 _LARGEST_PAYLOAD_BYTES = 64 * 1024
 
 
