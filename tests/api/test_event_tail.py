@@ -55,6 +55,29 @@ async def test_events_come_to_all_who_follow_and_only_of_their_namespace(tail, s
         assert told(stranger) == ["b"]
 
 
+async def test_who_sees_everything_follows_the_installation_and_no_copies(tail, sql):
+    whole, narrow = (
+        EventFilter(namespace="default", sees_all=True),
+        EventFilter(namespace="default", kinds=("worker.",)),
+    )
+    async with tail.follow(whole) as one, tail.follow(narrow) as two:
+        await tail.tick()
+        for namespace, kind, is_copy in (
+            ("*", "worker.lost", False),
+            ("default", "worker.lost", True),
+            ("elsewhere", "worker.lost", True),
+            ("default", "pool.paused", False),
+            ("elsewhere", "pool.paused", False),
+        ):
+            await sql.execute(
+                "INSERT INTO rota.events (namespace, kind, subject, is_copy) VALUES ($1, $2, $3, $4)",
+                *(namespace, kind, f"{kind} in {namespace}", is_copy),
+            )
+        await tail.tick()
+        assert told(one) == ["worker.lost in *", "pool.paused in default"]
+        assert told(two) == ["worker.lost in default"]
+
+
 async def test_what_commits_late_comes_in_its_place(tail, sql, other):
     async with tail.follow(EventFilter(namespace="default")) as follower:
         await tail.tick()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
+
+from commands import ROTA
 
 
 @pytest.fixture
@@ -53,7 +56,11 @@ def test_a_destination_from_its_making_to_its_end(rota, hook):
 
 def test_the_address_can_come_from_standard_input(rota):
     arguments = ("destinations", "put", "quiet", "-", "--everywhere", "--json")
-    made = rota(*arguments, given="https://example.com/s3cret\n").json
+    given = "https://example.com/s3cret\n"
+    done = subprocess.run(
+        [*ROTA, *arguments], env=rota.environment, input=given, capture_output=True, text=True, check=True
+    )
+    made = json.loads(done.stdout)
     assert (made["everywhere"], made["address"]) == (True, "https://example.com")
     assert rota.json("destinations", "delete", "quiet", "--everywhere")["name"] == "quiet"
 

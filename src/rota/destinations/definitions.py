@@ -113,10 +113,12 @@ def rotated(signing: tuple[SigningSecret, ...], new: str) -> tuple[SigningSecret
 
 
 def check_webhook_url(url: str) -> None:
+    """Raises BadInputError for what is no web address; nothing of it is repeated."""
     try:
         check_url(url)
-    except BadInputError as error:
-        raise BadInputError(str(error), field="url") from None
+    except BadInputError:
+        words = "must begin with http:// or https://, name a host, and have no spaces or control characters"
+        raise BadInputError(words, field="url") from None
 
 
 def shown_address(kind: str, url: str) -> str:
