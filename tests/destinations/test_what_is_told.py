@@ -227,6 +227,12 @@ async def test_lists_and_streams_are_filtered_by_kind_subject_and_time(api, sql)
     assert (await api.get("/v1/events?follow=true&since=2030-01-02T00:00:00Z")).status_code == 400
 
 
+async def test_runs_that_succeed_fire_no_trigger_that_tells(sql):
+    rows = await sql.fetch("SELECT DISTINCT tgrelid::regclass::text AS name FROM pg_trigger WHERE tgname LIKE 'tell%'")
+    tables = {row["name"].removeprefix("rota.") for row in rows}
+    assert tables == {"dead_letters", "workers", "schedulers", "shard_leases", "operations", "workflow_runs"}
+
+
 async def test_every_kind_that_is_recorded_is_known(sql):
     """In the database, in statements and in code; those of alerts and overdue schedules are recorded by others."""
     functions = await sql.fetch(
@@ -242,7 +248,7 @@ async def test_every_kind_that_is_recorded_is_known(sql):
     assert found - NOT_KINDS <= set(KINDS)
     whats = ("declared", "changed", "undeclared")
     composed = {f"{family}.{what}" for family in ("schedule", "workflow") for what in whats}
-    assert set(KINDS) - found - composed <= {"alert.fired", "alert.resolved", "schedule.overdue"}
+    assert set(KINDS) - found - composed <= {"alert.fired", "alert.resolved", "schedule.overdue", "schedule.recovered"}
 
 
 def test_the_reference_names_every_kind():

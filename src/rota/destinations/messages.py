@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,6 +16,7 @@ MOST_BODY_BYTES = 64 * 1024
 _MOST_DETAIL = 2000
 _MOST_LINES = 12
 _MOST_VALUE = 200
+_ID_BYTES = 16
 _UNSHOWN = ("severity", "destinations")
 _encoder = msgspec.json.Encoder()
 
@@ -60,7 +62,9 @@ class Message(NamedTuple):
 
 
 def message_of(destination_id: UUID, row: Any) -> Message:
-    return Message(f"msg_{destination_id.hex}_{row['id']}", show_event(row))
+    """The event's time is part of the id: a database that was restored gives its numbers to other events."""
+    known = f"{destination_id.hex} {row['id']} {row['at'].isoformat()}"
+    return Message(f"msg_{blake2b(known.encode(), digest_size=_ID_BYTES).hexdigest()}", show_event(row))
 
 
 def show_event(row: Any) -> EventOut:

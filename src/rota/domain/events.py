@@ -29,6 +29,7 @@ KINDS: Mapping[str, str] = {
     "schedule.changed": "a schedule declared in code was changed by a new version",
     "schedule.declared": "a schedule was declared in code",
     "schedule.overdue": "a schedule has not fired in time",
+    "schedule.recovered": "a schedule that was overdue fires again",
     "schedule.undeclared": "a schedule is no longer declared in code and was paused",
     "scheduler.lost": "a scheduler fell silent and others took its shards",
     "scheduler.returned": "a scheduler that was lost is back",
