@@ -147,6 +147,7 @@ LOOPS = {
     "_Process._until_done": "one run: ends with it",
 }
 TASKS = {
+    "Dispatcher._start_sending": "some messages to one destination; every error is logged there",
     "AsyncFlight.send_all": "the parts of one submission, waited for",
     "AsyncCoalescer._start": "the requests of those who wait; every error is theirs",
     "SigningKeys.tick": "one look, shared by all who wait for it",

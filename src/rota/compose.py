@@ -16,6 +16,7 @@ from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.clock import DatabaseClock
+from rota.destinations.sender import Sender
 from rota.domain.application import Application
 from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
@@ -146,6 +147,7 @@ def build_scheduler(settings: Settings, database: Database, lease_database: Data
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
+        sender=Sender.of(settings),
         app_patience=timedelta(seconds=settings.app_patience_seconds),
     )
 

@@ -26,6 +26,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MAX_WEIGHT = 1000
 _MAX_PORT = 65535
 _MIN_SECRET = 4
+_MIN_DESTINATION_KEY = 32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Pool names as in the API (contract/fields.py).
 _WEIGHTED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
@@ -136,7 +137,12 @@ class Settings:
     allow_shell: bool = False
     """`on`: this worker runs shell jobs. Then everyone who can submit jobs can run anything on its host"""
     http_allow: tuple[str, ...] = ()
-    """networks that HTTP jobs can call besides the public internet, such as `10.0.0.0/8,127.0.0.1`"""
+    """networks that HTTP jobs, and messages to [destinations](../how-to/be-told-what-happens.md), can reach besides the
+    public internet, such as `10.0.0.0/8,127.0.0.1`"""
+    destination_key: tuple[str, ...] = field(default=(), repr=False)
+    """the key that seals addresses and secrets of [destinations](../how-to/be-told-what-happens.md), at least 32
+    characters; the same for all API servers and schedulers. Several, separated by commas: the first seals, all open.
+    Default: `destination.key` in the home"""
     blobs_url: str | None = field(default=None, repr=False)
     """object storage: a directory, or `s3://bucket/prefix`, `gs://…`, `az://…`; the same for all hosts. Default:
     `blobs/` in the home"""
@@ -227,12 +233,15 @@ class Settings:
             _check_network("ROTA_TRUSTED_PROXIES", word)
         for name, value in self.secrets.items():
             _check_secret(name, value)
+        if any(len(key) < _MIN_DESTINATION_KEY for key in self.destination_key):
+            raise SetupError(f"ROTA_DESTINATION_KEY must have at least {_MIN_DESTINATION_KEY} characters")
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """What to mask in logs, errors and results: secrets, the token, passwords in addresses."""
         addresses = (self.database_url, self.listen_url, self.blobs_url)
         texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
+        texts += self.destination_key
         texts += [text for address in addresses if address for text in _passwords(address)]
         return tuple(text for text in texts if len(text) >= _MIN_SECRET)
 

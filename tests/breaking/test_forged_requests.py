@@ -16,10 +16,10 @@ from uuid import uuid4
 import pytest
 
 from rota.domain.run import Claim
+from rota.http_addresses import AddressGuard, ForbiddenAddressError
 from rota.task.context import Context, Final
 from rota.worker.runners import http
 from rota.worker.runners.http import HttpCallError, HttpRunner
-from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 from support import in_time
 
 ALLOWED = "127.0.0.2"  # stands for the public internet

@@ -25,7 +25,7 @@ NARROW = {
     ),
     "/v1/jobs/{jobId}/runs": ({}, lambda item: item["name"] == "hourly"),
     "/v1/dead-letters": ({"task": "wanted"}, lambda item: item["task"] == "wanted"),
-    "/v1/events": ({}, lambda item: item["subject"] == "wanted"),
+    "/v1/events": ({"kind": "test"}, lambda item: item["subject"] == "wanted"),
     "/v1/keys": ({}, lambda item: item["name"] == "wanted"),
     "/v1/limits": ({}, lambda item: item["subject"] == "wanted"),
     "/v1/tasks": ({}, lambda item: item["task"] == "wanted"),
@@ -33,6 +33,8 @@ NARROW = {
     "/v1/operations": ({"kind": "replay"}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/replays": ({}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/backfills": ({}, lambda item: item["kind"] == "backfill" and item["owner"] == "wanted"),
+    "/v1/destinations": ({}, lambda item: item["name"] == "wanted"),
+    "/v1/destinations/{destination}/deliveries": ({}, lambda item: item["error"] == "wanted"),
     "/v1/calendars": ({}, lambda item: item["name"] == "wanted"),
     "/v1/workflows": ({}, lambda item: item["name"] == "wanted"),
     "/v1/workflow-runs": ({"workflow": "wanted"}, lambda item: item["name"] == "wanted"),
@@ -85,6 +87,13 @@ async def rows(api, sql):
         assert (await api.post("/v1/keys", json=key, headers=headers)).status_code == 201
         days = {"days": ["2030-01-01"]}
         assert (await api.put(f"/v1/calendars/{subject}", json=days, headers=headers)).status_code in (200, 201)
+        hook = {"url": "https://example.com"}
+        assert (await api.put(f"/v1/destinations/{subject}", json=hook, headers=headers)).status_code == 200
+        await sql.execute(
+            "INSERT INTO rota.deliveries (destination_id, event_id, error) SELECT id, 7, name FROM rota.destinations"
+            " WHERE name = $1",
+            subject,
+        )
         limits = {"mostWaiting": 100}
         assert (await api.put(f"/v1/limits/{subject}", json=limits, headers=headers)).status_code == 200
         await sql.execute(
@@ -111,7 +120,8 @@ async def rows(api, sql):
                 owner,
                 of_job,
             )
-    return {"jobId": job_id, "node": "each", "workflowRunId": await workflow_rows(api, sql)}
+    names = {"jobId": job_id, "node": "each", "destination": "wanted"}
+    return names | {"workflowRunId": await workflow_rows(api, sql)}
 
 
 async def workflow_rows(api, sql):

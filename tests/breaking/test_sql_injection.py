@@ -150,6 +150,7 @@ def named(operation):
 @pytest.mark.parametrize("operation", WITH_BODY, ids=named)
 async def test_a_text_in_a_body_is_a_text(api, spared, operation):
     names = {"jobId": await _job(api), "pool": "attacked", "subject": "attacked", "calendar": "attacked"}
+    names["destination"] = "attacked"
     target = operation.path.format(**names | await _workflow(api))
     taken = 0
     for schema, base in bases_of(operation):
@@ -197,14 +198,12 @@ async def _comes_back(api, job_id, body):
 
 
 IN_PATHS = (
-    *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar"),
+    *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar", "destination"),
     *("workflowId", "workflowRunId", "node", "signal", "operationId"),
 )
-# The only text that events take besides `follow` is a number (test_made_up_cursors).
-WITH_TEXTS = [operation for operation in OPERATIONS if operation.path != "/v1/events"]
 
 
-@pytest.mark.parametrize("operation", WITH_TEXTS, ids=named)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=named)
 async def test_a_text_in_an_address_or_header_is_a_text(api, spared, operation):
     addresses = operation.path.replace("{jobId}", await _job(api)).replace("{runId}", f"run_{'0' * 32}")
     for name, value in (await _workflow(api)).items():

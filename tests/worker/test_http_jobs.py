@@ -12,8 +12,8 @@ import pytest
 
 from rota.domain.runner_payloads import parse_http_call
 from rota.errors import BadInputError, SetupError
+from rota.http_addresses import AddressGuard, ForbiddenAddressError
 from rota.worker.runners.http import HttpRunner
-from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from rota.telemetry import get_logger
 
 _LONGEST_REQUEST = 4000
 _LONGEST_NAME = 200
-KEPT_BACK = frozenset({"payload", "headers", "token"})
+KEPT_BACK = frozenset({"payload", "headers", "token", "url", "secret"})
 # A key or a session in the wrong place; its prefix may be shown.
 _SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
 _FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")

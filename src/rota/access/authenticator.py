@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import secrets
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +14,7 @@ from rota.access.jwt_parsing import LONGEST_TOKEN
 from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
 from rota.errors import ForbiddenError, NotAuthenticatedError, SetupError
+from rota.private_files import kept_secret
 
 _ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
 CSRF_HEADER = "x-csrf-token"
@@ -130,20 +128,5 @@ def csrf_token(session: str) -> str:
 
 
 def admin_token(path: Path) -> str:
-    """The admin token; created at the first start, readable by its owner only."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.exists() and (token := path.read_text().strip()):
-        return token
-    # Written to another file, then linked: no process reads half a token, and of two that start together one wins.
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".admin.token-")  # with mode 600
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        if not path.read_text().strip():
-            Path(beside).replace(path)
-    Path(beside).unlink(missing_ok=True)
-    return path.read_text().strip()
+    """The admin token; created at the first start."""
+    return kept_secret(path)

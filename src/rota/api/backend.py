@@ -24,6 +24,8 @@ from rota.api.streams.run_waiters import RunWaiters
 from rota.api.waiting_reasons import WaitingReasons
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
+from rota.destinations.sealing import Sealer
+from rota.destinations.sender import Sender
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
 from rota.gateway.operations import OperationGateway
@@ -34,6 +36,7 @@ from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
+from rota.store.deliver.destinations import Destinations
 from rota.store.depend.needs import NeededJobs
 from rota.store.events import Events
 from rota.store.exclude.calendars import Calendars
@@ -66,6 +69,7 @@ class Backend:
         defaults: Limits | None = None,
         listen_url: str | None = None,
         check_payloads: bool = True,
+        sender: Sender | None = None,
     ) -> None:
         """`listen_url`: where ends of runs and joining workers are heard of; None: they are only looked for."""
         self.database = database
@@ -96,6 +100,8 @@ class Backend:
         self._listener = Listener(listen_url, (ENDED, TASKS), self._heard) if listen_url else None
         self.events = Events(database)
         self.event_tail = EventFollowers(self.events)
+        self.destinations = Destinations(database)
+        self.sender = sender or Sender(Sealer(tuple))
         self.changes = Changes(database)
         self.cancellations = Cancellations(database)
         self.redrives = Redrives(database)

@@ -13,6 +13,7 @@ from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.access import KeyId
 from rota.contract.aliases import FOLLOWING
+from rota.contract.destinations import DestinationName
 from rota.contract.fields import CalendarName, In, JobId, PoolName, RunId, StoredName
 from rota.contract.jobs import JobIn
 from rota.contract.meanings import meanings_of, structs_by_name
@@ -46,11 +47,12 @@ _TAGS = {
     "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "schedules": "When schedules fire, and calendars of days that they leave out",
     "fleet": "Workers, tasks, pools, shards and events",
+    "destinations": "Where events are sent, and what was sent there",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
 _TAG_OF = {
-    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
+    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules", "destinations")},
     "calendars": "schedules",
     "logs": "runs",
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
@@ -65,6 +67,7 @@ _IN_PATHS_MEAN = {
     "operationId": "the operation's id",
     "keyId": "the key's id",
     "calendar": "the name of a calendar",
+    "destination": "the name of a destination",
     "workflowId": "the workflow's id or name",
     "workflowRunId": "the workflow run's id",
     "node": "the key of a node",
@@ -102,6 +105,7 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
             "error": None,
         }
     ],
+    "DestinationIn": [{"url": "https://example.com/hooks/rota", "kinds": ["alert.", "worker.lost", "run.buried"]}],
     "WorkflowIn": [
         {
             "name": "nightly",
@@ -158,6 +162,7 @@ _IN_PATHS: dict[str, Any] = {
     "pool": PoolName,
     "subject": StoredName,
     "calendar": CalendarName,
+    "destination": DestinationName,
 }
 _BEARER = {
     "type": "http",

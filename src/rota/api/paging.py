@@ -22,6 +22,8 @@ DEFAULT_RANGE = timedelta(hours=24)
 _LIMIT = re.compile("[0-9]{1,3}")
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,9})?")
 _CURSOR = re.compile("[0-9a-f]{32}")
+_LAST_NUMBER = (1 << 63) - 1
+NAME_CURSOR = "/"  # before the last name, which may be empty
 
 PAGE_PARAMETERS = {
     "limit": f"how many at most (1 to {_MOST}, {_DEFAULT_LIMIT} if not given)",
@@ -55,6 +57,26 @@ def read_cursor(query: Mapping[str, str]) -> UUID:
     if not _CURSOR.fullmatch(text):
         raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
     return UUID(hex=text)
+
+
+def read_name_cursor(query: Mapping[str, str]) -> str | None:
+    """The name after which the page begins, of lists by name; None: at the first."""
+    text = query.get("cursor")
+    if text is None:
+        return None
+    if not text.startswith(NAME_CURSOR) or not text.isprintable():
+        raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
+    return text.removeprefix(NAME_CURSOR)
+
+
+def read_number_cursor(query: Mapping[str, str]) -> int:
+    """The number below which the page begins, of lists by number."""
+    text = query.get("cursor")
+    if text is None:
+        return _LAST_NUMBER
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_LAST_NUMBER)) - 1:
+        raise BadInputError("is not a valid cursor; use the nextCursor of this list", field="cursor")
+    return int(text)
 
 
 def read_filter(

@@ -22,6 +22,7 @@ from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtoc
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import check_server_role, listen_url, open_database, waiting_for_database
+from rota.destinations.sender import Sender
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -125,6 +126,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
         blobs=Blobs.open(settings.blobs),
         listen_url=listen_url(settings, database),
         check_payloads=settings.check_payloads,
+        sender=Sender.of(settings),
     )
     await backend.set_clock()
     return backend

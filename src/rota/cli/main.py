@@ -16,7 +16,9 @@ from rota.cli import (
     crontab_import,
     database_roles,
     dead_letters,
+    destinations,
     doctor,
+    events,
     init,
     jobs,
     limits,
@@ -76,12 +78,12 @@ _COMMANDS = (
     *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers, tasks.tasks),
     *(operations.backfill, operations.replay, operations.operations, operations.operation),
     *(top.top, watch.watch),
-    *(pools.pools, pools.pool, pools.events),
+    *(pools.pools, pools.pool, events.events),
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
 )
 _GROUPS = (
     *(crontab_import.importing, schedules.schedule, calendars.calendar, workflows.workflow),
-    *(limits.limits, dead_letters.dead_letters, api_keys.token),
+    *(limits.limits, dead_letters.dead_letters, destinations.destinations, api_keys.token),
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -1,4 +1,4 @@
-"""Commands about pools and their events: pools, pool, events."""
+"""Commands about pools: pools, pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from rota.cli.terminal.completion import complete_pool
-from rota.cli.terminal.output import CursorOption, JsonFlag, LimitOption, print_json, say, server, show_page
+from rota.cli.terminal.output import JsonFlag, print_json, say, server, show_page
 from rota.cli.terminal.tables import Column, print_line, status, text, time
 from rota.client import Client
 from rota.domain.text import nearest
@@ -65,16 +65,3 @@ def _warn_of_unserved(client: Client, name: str) -> None:
     others = {pool["pool"] for pool in client.call("GET", "/v1/pools")["items"] if pool["workers"]}
     near = nearest(name, others)
     say(f"No live worker serves pool {name}." + (f" Did you mean {near}?" if near else ""), "yellow")
-
-
-def events(cursor: str | None = CursorOption, limit: int = LimitOption, as_json: bool = JsonFlag) -> None:
-    """List events of breakers, pools and schedules."""
-    with server(events) as client:
-        page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
-        columns = (
-            time("TIME", "time"),
-            text("EVENT", "event"),
-            text("SUBJECT", "subject", least=10),
-            text("DETAIL", "detail", least=10, drop=1),
-        )
-        show_page(page, columns, none="No events.", as_json=as_json)

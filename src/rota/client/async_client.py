@@ -19,6 +19,8 @@ from rota.client.async_operations import AsyncOperationCalls
 from rota.client.async_workflows import AsyncWorkflowCalls
 from rota.client.bodies import (
     DeadLetterFilters,
+    DestinationFields,
+    EventFilters,
     JobChanges,
     JobFilters,
     LimitChanges,
@@ -45,6 +47,7 @@ from rota.contract.access import (
     SessionOut,
 )
 from rota.contract.calendars import CalendarList, CalendarOut, CalendarSummary
+from rota.contract.destinations import DeliveryList, DeliveryOut, DestinationList, DestinationOut, DestinationTest
 from rota.contract.fields import Dst
 from rota.contract.figures import FigureHistory, HistoryRange, PoolScale, RunFigures
 from rota.contract.fleet import (
@@ -466,16 +469,51 @@ class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
         """Deletes a calendar that no schedule names."""
         return await self._ask(CalendarOut, "DELETE", f"/v1/calendars/{quote(name, safe='')}")
 
-    def events(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[EventOut]:
-        """Events of breakers, pools and declared schedules, latest first."""
-        return self._items(EventList, "/v1/events", {}, page_size)
+    def events(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[EventFilters]) -> AsyncIterator[EventOut]:
+        """What happened, latest first. A `kind` with a dot at its end stands for all that begin so."""
+        return self._items(EventList, "/v1/events", filters, page_size)
 
-    def follow_events(self, after: int | None = None) -> AsyncIterator[EventOut]:
-        """Events of breakers, pools and declared schedules in order, without an end, each once.
+    def follow_events(
+        self, after: int | None = None, *, kind: str | None = None, subject: str | None = None
+    ) -> AsyncIterator[EventOut]:
+        """What happens, in order, without an end, each once.
 
         Starts after the event with the number `after`, or now. Reconnects for ever and misses nothing.
         """
-        return self._follow_events(after)
+        return self._follow_events(after, kind, subject)
+
+    def destinations(self, *, everywhere: bool = False, page_size: int = _PAGE_SIZE) -> AsyncIterator[DestinationOut]:
+        """Destinations by name; `everywhere`: those of the whole installation."""
+        return self._items(DestinationList, "/v1/destinations", _place(everywhere), page_size)
+
+    async def destination(self, name: str, *, everywhere: bool = False) -> DestinationOut:
+        """A destination without what is secret of it."""
+        return await self._ask(DestinationOut, "GET", _destination(name), query=_place(everywhere))
+
+    async def put_destination(
+        self, name: str, *, everywhere: bool = False, **fields: Unpack[DestinationFields]
+    ) -> DestinationOut:
+        """Creates or changes a destination. A secret that is made is in this answer alone: not retried once sent."""
+        path = _destination(name)
+        return await self._ask(DestinationOut, "PUT", path, query=_place(everywhere), body=fields_of(fields))
+
+    async def delete_destination(self, name: str, *, everywhere: bool = False) -> DestinationOut:
+        """Deletes a destination, with what waited to be sent to it."""
+        return await self._ask(DestinationOut, "DELETE", _destination(name), query=_place(everywhere))
+
+    async def rotate_destination(self, name: str, *, everywhere: bool = False) -> DestinationOut:
+        """Gives a webhook a new secret, which is in this answer alone. Not retried once sent."""
+        return await self._ask(DestinationOut, "POST", f"{_destination(name)}/rotate", query=_place(everywhere))
+
+    async def test_destination(self, name: str, *, everywhere: bool = False) -> DestinationTest:
+        """Sends a test message and says how that went. Not retried once sent."""
+        return await self._ask(DestinationTest, "POST", f"{_destination(name)}/test", query=_place(everywhere))
+
+    def deliveries(
+        self, name: str, *, everywhere: bool = False, page_size: int = _PAGE_SIZE
+    ) -> AsyncIterator[DeliveryOut]:
+        """What was sent to a destination, or waits to be, latest event first."""
+        return self._items(DeliveryList, f"{_destination(name)}/deliveries", _place(everywhere), page_size)
 
     async def is_ready(self) -> bool:
         """Whether the server and its database answer; not retried."""
@@ -491,6 +529,14 @@ class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
         except (ServerUnreachableError, AnswerError):
             return False
         return True
+
+
+def _destination(name: str) -> str:
+    return f"/v1/destinations/{quote(name, safe='')}"
+
+
+def _place(everywhere: bool) -> dict[str, str]:
+    return {"everywhere": "true"} if everywhere else {}
 
 
 def _job(job_id: str) -> str:

@@ -222,13 +222,14 @@ class AsyncCalls:
                 lost = error
             await asyncio.sleep(patience.pause_after(lost))
 
-    async def _follow_events(self, after: int | None) -> AsyncIterator[EventOut]:
+    async def _follow_events(self, after: int | None, kind: str | None, subject: str | None) -> AsyncIterator[EventOut]:
         """Events without an end; reconnects."""
         position, patience = None if after is None else str(after), Patience(None)
+        query = _FOLLOW | {"kind": kind, "subject": subject}
         while True:
             lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
             try:
-                async with aclosing(self.stream("/v1/events", query=_FOLLOW, after=position)) as events:
+                async with aclosing(self.stream("/v1/events", query=query, after=position)) as events:
                     async for event in events:
                         patience.begin_anew()
                         position = event.id or position

@@ -11,6 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from rota.contract.access import LimitsIn
+from rota.contract.destinations import DestinationKind
 from rota.contract.fields import (
     Dst,
     JobStatusName,
@@ -25,6 +26,7 @@ from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, Ra
 from rota.contract.operations import Order
 from rota.domain.backfills import Existing, Unknown
 from rota.domain.business_days import OnExcludedDay
+from rota.domain.events import Severity
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 
@@ -162,6 +164,26 @@ class RunChoice(_Filters, total=False):
     """Which runs to cancel: all filters must match."""
 
     status: RunStatusName | None
+
+
+class EventFilters(TypedDict, total=False):
+    """Which events to list: all filters must match."""
+
+    kind: str | None
+    subject: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class DestinationFields(TypedDict, total=False):
+    """What to give a destination; what is left out stays as it is."""
+
+    kind: DestinationKind | None
+    url: str | None
+    secret: str | None
+    kinds: Sequence[str] | None
+    least_severity: Severity | None
+    enabled: bool | None
 
 
 class DeadLetterFilters(TypedDict, total=False):

@@ -104,6 +104,8 @@ class EventOut(Out, kw_only=True):
 
     event_id: int
     """grows from event to event"""
+    namespace: str | None = None
+    """where it happened; `*`: it concerns the whole installation"""
     time: datetime
     event: str
     """what happened"""

@@ -14,9 +14,22 @@ from types import ModuleType
 
 import msgspec
 
-from rota.contract import access, calendars, fields, figures, fleet, jobs, operations, problems, runs, tasks, workflows
+from rota.contract import (
+    access,
+    calendars,
+    destinations,
+    fields,
+    figures,
+    fleet,
+    jobs,
+    operations,
+    problems,
+    runs,
+    tasks,
+    workflows,
+)
 
-_MODULES = (access, calendars, fields, figures, fleet, jobs, operations, problems, runs, tasks, workflows)
+_MODULES = (access, calendars, destinations, fields, figures, fleet, jobs, operations, problems, runs, tasks, workflows)
 # Names that mean the same wherever they occur.
 _EVERYWHERE = {
     "actor": "who did it",

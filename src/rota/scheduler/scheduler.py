@@ -7,10 +7,12 @@ from uuid import uuid4
 
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
+from rota.destinations.sender import Sender
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.conductor import Conductor, Plans
+from rota.scheduler.dispatcher import Dispatcher
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
 from rota.scheduler.gate_inspector import GateInspector
@@ -36,6 +38,8 @@ from rota.store.admit import Gates
 from rota.store.admit.overlooked import OverlookedGates
 from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
+from rota.store.deliver import Deliveries
+from rota.store.events import Events
 from rota.store.fire import Schedules
 from rota.store.flow import Flows
 from rota.store.foresee import Foresight
@@ -46,7 +50,7 @@ from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.wakeups import FLOW, GATE, SCHEDULE, SOON
+from rota.store.postgres.wakeups import EVENTS, FLOW, GATE, SCHEDULE, SOON
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -54,6 +58,7 @@ from rota.store.schema.list_indexes import ListIndexes
 from rota.store.vacuum import HotTables
 
 _APP_PATIENCE = timedelta(minutes=10)
+_SENDER_LEASE = timedelta(seconds=30)  # longer than any attempt to send
 _LARGEST_PAYLOAD_BYTES = 64 * 1024
 
 
@@ -73,6 +78,8 @@ class Scheduler:
         listen_url: str | None,
         lease_seconds: float,
         blobs: Blobs | None = None,
+        sender: Sender | None = None,
+        sender_lease: timedelta = _SENDER_LEASE,
         app_patience: timedelta = _APP_PATIENCE,
         clock: DatabaseClock | None = None,
     ) -> None:
@@ -121,10 +128,21 @@ class Scheduler:
             is_listening=self._is_listening,
         )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
+        self.dispatcher = (
+            Dispatcher(
+                deliveries=Deliveries(database, self.id, sender_lease),
+                events=Events(database),
+                sender=sender,
+                is_listening=self._is_listening,
+                leases=leases,
+            )
+            if sender
+            else None
+        )
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
-        self._listener = Listener(listen_url, (SCHEDULE, GATE, FLOW), self._heard) if listen_url else None
+        self._listener = Listener(listen_url, (SCHEDULE, GATE, FLOW, EVENTS), self._heard) if listen_url else None
         self.outlook = Outlook(
             foresight=Foresight(database, gates),
             sleepers=(
@@ -169,6 +187,7 @@ class Scheduler:
             self.reconciler,
             self.outlook,
             *((self.log_keeper,) if self.log_keeper else ()),
+            *((self.dispatcher,) if self.dispatcher else ()),
             *((self._listener,) if self._listener else ()),
         )
 
@@ -180,6 +199,10 @@ class Scheduler:
         return self.conductor, self.member_maker, self.operation_runner
 
     def _heard(self, channel: str, payload: str) -> None:
+        if channel == EVENTS:
+            if self.dispatcher:
+                self.dispatcher.wake()
+            return
         if channel in (GATE, FLOW):
             for service in (self.admitter,) if channel == GATE else self._flow_services:
                 service.wake()

@@ -8,6 +8,7 @@ from rota.api.routes import (
     audit,
     calendars,
     dead_letters,
+    destinations,
     events,
     fleet,
     jobs,
@@ -25,6 +26,6 @@ from rota.api.routes import (
 
 _MODULES = (
     *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
-    *(fleet, tasks, api_keys, sessions, audit),
+    *(destinations, fleet, tasks, api_keys, sessions, audit),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
-from rota.api.paging import PAGE_PARAMETERS, read_limit
+from rota.api.paging import NAME_CURSOR, PAGE_PARAMETERS, read_limit, read_name_cursor
 from rota.contract.calendars import CalendarIn, CalendarList, CalendarOut, CalendarSummary
 from rota.contract.fields import CalendarName
 from rota.domain.rights import Right
@@ -17,15 +17,13 @@ from rota.gateway.calendars import days_of
 from rota.service import costly_step
 from rota.store.exclude import decode_days
 
-_CURSOR = "/"
-
 
 @Operation("GET", "/v1/calendars", Right.READ, query=PAGE_PARAMETERS)
 async def list_calendars(services: Backend, call: ApiRequest) -> CalendarList:
     """List calendars by name, without their days."""
     limit = read_limit(call.query)
-    rows = await services.calendars.find_page(call.namespace, _read_cursor(call), limit)
-    cursor = f"{_CURSOR}{rows[-1]['name']}" if len(rows) == limit else None
+    rows = await services.calendars.find_page(call.namespace, read_name_cursor(call.query), limit)
+    cursor = f"{NAME_CURSOR}{rows[-1]['name']}" if len(rows) == limit else None
     items = [
         CalendarSummary(
             name=row["name"],
@@ -95,15 +93,6 @@ def _name(call: ApiRequest) -> str:
 
 def _no_such_calendar() -> NotFoundError:
     return NotFoundError("there is no such calendar")
-
-
-def _read_cursor(call: ApiRequest) -> str | None:
-    text = call.query.get("cursor")
-    if text is None:
-        return None
-    if not text.startswith(_CURSOR) or not text.isprintable():
-        raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
-    return text.removeprefix(_CURSOR)
 
 
 OPERATIONS = (list_calendars, get_calendar, put_calendar, delete_calendar)

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
-from rota.api.paging import PAGE_PARAMETERS, read_limit
+from rota.api.paging import NAME_CURSOR, PAGE_PARAMETERS, read_limit, read_name_cursor
 from rota.contract.access import LimitsIn, LimitsList, LimitsOut
 from rota.contract.fields import StoredName
 from rota.domain.limits import WHOLE, Limits, Rate, rate_of
@@ -16,7 +16,6 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError
 
 _FIELDS = Limits.__struct_fields__
-_CURSOR = "/"  # before the last subject: that of the namespace as a whole is empty
 
 
 @Operation("GET", "/v1/limits", Right.OPERATE, query=PAGE_PARAMETERS)
@@ -24,9 +23,9 @@ async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
     """List the limits of the namespace, its owners and keys, with what is left of them."""
     limit = read_limit(call.query)
     rows = await services.limit_table.find(
-        call.namespace, _read_cursor(call), limit, with_unlimited=services.gateway.limits.has_defaults
+        call.namespace, read_name_cursor(call.query), limit, with_unlimited=services.gateway.limits.has_defaults
     )
-    cursor = f"{_CURSOR}{rows[-1]['subject']}" if len(rows) == limit else None
+    cursor = f"{NAME_CURSOR}{rows[-1]['subject']}" if len(rows) == limit else None
     return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
 
 
@@ -81,15 +80,6 @@ def _left(rate: Rate | None, tokens: float | None, counted_ago: float | None) ->
     if tokens is None or counted_ago is None:
         return rate.burst
     return int(min(rate.burst, tokens + rate.per_second * max(0.0, counted_ago)))
-
-
-def _read_cursor(call: ApiRequest) -> str | None:
-    text = call.query.get("cursor")
-    if text is None:
-        return None
-    if not text.startswith(_CURSOR) or not text.isprintable():
-        raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
-    return text.removeprefix(_CURSOR)
 
 
 OPERATIONS = (list_limits, change_limits, change_limits_of)

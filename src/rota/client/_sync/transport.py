@@ -221,13 +221,14 @@ class Calls:
                 lost = error
             time.sleep(patience.pause_after(lost))
 
-    def _follow_events(self, after: int | None) -> Iterator[EventOut]:
+    def _follow_events(self, after: int | None, kind: str | None, subject: str | None) -> Iterator[EventOut]:
         """Events without an end; reconnects."""
         position, patience = None if after is None else str(after), Patience(None)
+        query = _FOLLOW | {"kind": kind, "subject": subject}
         while True:
             lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
             try:
-                with closing(self.stream("/v1/events", query=_FOLLOW, after=position)) as events:
+                with closing(self.stream("/v1/events", query=query, after=position)) as events:
                     for event in events:
                         patience.begin_anew()
                         position = event.id or position

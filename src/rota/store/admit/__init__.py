@@ -163,7 +163,7 @@ class Gates:
         self._look_later(again, done.again)
         for namespace, run_id, reason in done.aside:
             _log.error("a run can't be admitted and is set aside", namespace=namespace, run_id=str(run_id), why=reason)
-        self._database.wake(pools=done.pools, workers=done.workers, flows=done.flows)
+        self._database.wake(pools=done.pools, workers=done.workers, flows=done.flows, events=bool(done.events))
         return done
 
     async def next_due_in(self, owned: Mapping[int, int], *, whole: bool = False) -> tuple[bool, float]:

@@ -177,7 +177,7 @@ class Changes:
             return await find_pool(statements, namespace, pool)
 
         row = await self._database.transact(pause)
-        self._database.wake(every_worker=True)
+        self._database.wake(every_worker=True, events=True)
         return row
 
     async def limit_pool(self, namespace: str, pool: str, most_waiting: int | None) -> tuple[Any | None, Any]:

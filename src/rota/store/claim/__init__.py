@@ -144,7 +144,7 @@ class Claims:
         )
         for row in rows:
             lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
-        self._database.wake(schedules=app is not None, tasks=app is not None)
+        self._database.wake(schedules=app is not None, tasks=app is not None, events=True)
         return lanes
 
     async def claim(
@@ -234,6 +234,7 @@ class Claims:
     async def leave(self, worker_id: UUID) -> None:
         """The worker stopped in good order."""
         await self._database.fetch("leave_worker", worker_id=worker_id)
+        self._database.wake(events=True)
 
     async def _check_binding(self, profile: WorkerProfile) -> None:
         """Says in words what the database would refuse in its own."""

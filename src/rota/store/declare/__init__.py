@@ -107,7 +107,7 @@ class DeclaredJobs:
 
         done = await with_days(self._database, skipped, lambda: self._database.transact(reconcile_app))
         if done:
-            self._database.wake(workers=done.told.workers, pools=done.told.pools, schedules=True)
+            self._database.wake(workers=done.told.workers, pools=done.told.pools, schedules=True, events=True)
         return done
 
 

@@ -1,4 +1,4 @@
-"""Events: what happened to schedules, gates and pools, in the order of their numbers."""
+"""Events: what happened to the fleet, schedules, gates, pools and runs, in the order of their numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.events import EventFilter
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 
@@ -44,20 +45,31 @@ class Events:
         rows = await self._database.fetch("follow_events", after=number, limit=limit)
         return EventPage([row for row in rows if row["id"] is not None], rows[0]["oldest"], rows[0]["next"])
 
-    async def between(self, namespace: str, after: int, until: int, owner: str | None, limit: int) -> list[Any]:
-        """Events of a namespace (and about this owner's jobs) with numbers above `after` up to `until`, in order."""
-        return await self._database.fetch(
-            "events_between", namespace=namespace, after=after, until=until, owner=owner, limit=limit
-        )
+    async def between(self, wanted: EventFilter, after: int, until: int, limit: int) -> list[Any]:
+        """Events that a filter admits, with numbers above `after` up to `until`, in order."""
+        chosen = _parameters(wanted)
+        return await self._database.fetch("events_between", after=after, until=until, limit=limit, **chosen)
 
     async def latest_before(self, age: timedelta) -> int:
         """The number of the latest event that is older than this; 0 when there is none."""
         number: int | None = await self._database.fetch_value("earlier_event", age=age)
         return number or 0
 
-    async def latest(self, namespace: str, before: int, owner: str | None, limit: int) -> list[Any]:
-        """Events of a namespace (and about this owner's jobs), latest first."""
-        return await self._database.fetch("list_events", namespace=namespace, before=before, owner=owner, limit=limit)
+    async def latest(self, wanted: EventFilter, before: int, limit: int) -> list[Any]:
+        """Events that a filter admits, latest first."""
+        chosen = _parameters(wanted) | {"since_time": wanted.since, "until_time": wanted.until}
+        return await self._database.fetch("list_events", before=before, limit=limit, **chosen)
+
+
+def _parameters(wanted: EventFilter) -> dict[str, Any]:
+    return {
+        "namespace": wanted.namespace,
+        "owner": wanted.owner,
+        "sees_all": wanted.sees_all,
+        "kinds": list(wanted.kinds),
+        "beginnings": [kind for kind in wanted.kinds if kind.endswith(".")],
+        "subject": wanted.subject,
+    }
 
 
 async def record_events(statements: Statements, events: Sequence[Event]) -> None:

@@ -1,6 +1,20 @@
--- Events of a namespace with numbers in (after, until], in order; of this owner, or of any (null).
--- Index: primary key.
+-- Events of a namespace with numbers in (after, until], in order; of this owner, or of any (null). With `sees_all` also
+-- those of the installation, instead of their copies in the namespace. `kinds`: of these, or beginning with one of
+-- `beginnings`; none: of all. `subject` null: any.
+-- Index: events_of_namespace.
 -- Locks: none
-SELECT id, at, kind, subject, detail, data FROM rota.events
- WHERE namespace = :namespace AND id > :after AND id <= :until AND (:owner::text IS NULL OR owner = :owner)
+SELECT * FROM (
+    (SELECT id, namespace, at, kind, subject, detail, data FROM rota.events
+      WHERE namespace = :namespace AND id > :after AND id <= :until AND NOT (is_copy AND :sees_all::boolean)
+        AND (:owner::text IS NULL OR owner = :owner)
+        AND (cardinality(:kinds::text[]) = 0 OR kind = ANY (:kinds) OR kind ^@ ANY (:beginnings::text[]))
+        AND (:subject::text IS NULL OR subject = :subject)
+      ORDER BY id LIMIT :limit)
+    UNION ALL
+    (SELECT id, namespace, at, kind, subject, detail, data FROM rota.events
+      WHERE :sees_all AND namespace = '*' AND id > :after AND id <= :until
+        AND (cardinality(:kinds) = 0 OR kind = ANY (:kinds) OR kind ^@ ANY (:beginnings))
+        AND (:subject IS NULL OR subject = :subject)
+      ORDER BY id LIMIT :limit)
+    ) AS e
  ORDER BY id LIMIT :limit

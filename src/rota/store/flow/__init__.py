@@ -89,7 +89,8 @@ class Flows:
 
         done = await with_days(self._database, opened, lambda: self._database.transact(round_of_flows))
         ended = [(one.row["namespace"], one.row["carrier_id"]) for one in done.advanced if one.outcome is not None]
-        self._database.wake(pools=done.pools, gates=done.gated or bool(ended), ended=ended)
+        failed = any(one.outcome == "failed" for one in done.advanced)
+        self._database.wake(pools=done.pools, gates=done.gated or bool(ended), ended=ended, events=failed)
         return done
 
     async def stop_overdue(self, shards: Iterable[int]) -> int:

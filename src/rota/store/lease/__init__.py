@@ -62,6 +62,7 @@ class Shards:
             shards=[lease.shard for lease in wanted],
             epochs=[lease.epoch for lease in wanted],
         )
+        self._database.wake(events=bool(rows))
         return {row["shard"]: row["epoch"] for row in rows}
 
     async def drop(self, scheduler_id: UUID, shards: Iterable[int]) -> None:

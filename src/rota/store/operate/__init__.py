@@ -200,7 +200,9 @@ class Operations:
 
     async def settle(self, shards: Iterable[int]) -> int:
         """Ends operations that are done; returns how many."""
-        return len(await self._database.fetch("settle_operations", shards=list(shards)))
+        settled = await self._database.fetch("settle_operations", shards=list(shards))
+        self._database.wake(events=bool(settled))
+        return len(settled)
 
     async def aborting(self, shards: Iterable[int], more: int) -> list[Any]:
         """Operations that are being aborted and have runs left; `more`: as for `due`."""

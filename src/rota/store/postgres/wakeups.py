@@ -29,6 +29,7 @@ SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a ru
 AWAITED = "rota_awaited"  # payload: "now"; clients wait for runs: for a while, tell when some end
 ENDED = "rota_ended"  # payload: the marks of runs that ended, with spaces between; empty: look which ones
 TASKS = "rota_tasks"  # payload: empty; a worker joined that may have announced other tasks
+EVENTS = "rota_events"  # payload: empty; events were recorded, or destinations changed
 # How long ends are told after the last AWAITED. Servers repeat it in less than half the time while clients wait.
 AWAITED_SECONDS = 3.0
 MOST_MARKS = 100  # in one announcement; to look is cheaper then, and a payload has its limit
@@ -36,6 +37,7 @@ SOON = "soon"  # payload of SCHEDULE: a run was made that is due in a moment, an
 # Schedulers that sleep look at what comes up at least this often: a run that is due later needs no wake-up.
 SOON_SECONDS = 10.0
 _SOON_PAUSE_SECONDS = 0.5  # one that hears of it stays awake for longer (scheduler/shard_service.py)
+_EVENTS_PAUSE_SECONDS = 0.5  # likewise (scheduler/dispatcher.py)
 _TICK_SECONDS = 0.005
 # Within this time a second wake-up makes a crowd, which is gathered for a whole tick.
 _ALONE_SECONDS = 0.002
@@ -55,6 +57,7 @@ class WakeUps:
         self._asked = 0  # how many are gathered in `_pending`
         self._sending: asyncio.Task[None] | None = None
         self._told_soon_at = -math.inf
+        self._told_events_at = -math.inf
 
     @property
     def ends_are_awaited(self) -> bool:
@@ -78,10 +81,11 @@ class WakeUps:
         ended: Collection[tuple[str, UUID]] = (),
         soon: bool = False,
         tasks: bool = False,
+        events: bool = False,
     ) -> None:
         """Wakes workers of these pools, these workers, schedulers for gates, workflows, schedules or runs that are
-        due within SOON_SECONDS, processes that end runs, those that wait for these runs (each with its namespace), or
-        those that know announced tasks, within a tick."""
+        due within SOON_SECONDS, processes that end runs, those that wait for these runs (each with its namespace),
+        those that know announced tasks, or the one that sends events, within a tick."""
         if not self._enabled:
             return
         told = False
@@ -94,6 +98,7 @@ class WakeUps:
             (AWAITED, {"now"} if awaited else set()),
             (ENDED, _marks(ended)),
             (TASKS, {""} if tasks else set()),
+            (EVENTS, {""} if events and self._must_tell_events() else set()),
         ):
             if payloads:
                 self._pending[channel] |= payloads
@@ -107,6 +112,13 @@ class WakeUps:
         if now < self._told_soon_at + _SOON_PAUSE_SECONDS:
             return False
         self._told_soon_at = now
+        return True
+
+    def _must_tell_events(self) -> bool:
+        now = time.monotonic()
+        if now < self._told_events_at + _EVENTS_PAUSE_SECONDS:
+            return False
+        self._told_events_at = now
         return True
 
     async def _send(self) -> None:

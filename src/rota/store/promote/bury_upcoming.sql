@@ -8,8 +8,8 @@ WITH taken AS (
     SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL
        AND (attempt > 0 OR snoozes > 0 OR (policies -> 'awaited') IS NOT NULL)
 ), buried AS (
-    INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
-    SELECT namespace, id, job_id, name, task, :error FROM taken
+    INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error, owner)
+    SELECT namespace, id, job_id, name, task, :error, owner FROM taken
 )
 INSERT INTO rota.finished_runs ({run}, status, finished_at, error)
 SELECT {run}, 'failed', now(), :error FROM taken

@@ -32,7 +32,9 @@ class LostWorkers:
 
     async def give_up(self, worker_id: UUID, beat: int, why: str) -> bool:
         """Marks a worker gone unless it has beaten since. Its claims can't grow after that."""
-        return bool(await self._database.fetch("mark_worker_gone", worker_id=worker_id, beat=beat, why=why))
+        is_gone = bool(await self._database.fetch("mark_worker_gone", worker_id=worker_id, beat=beat, why=why))
+        self._database.wake(events=is_gone)
+        return is_gone
 
     async def lost_claims(self, limit: int, ended: float) -> list[Report]:
         """The claims of gone workers as reports: lost if the run may have started, else released."""

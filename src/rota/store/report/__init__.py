@@ -40,6 +40,7 @@ class Recorded(msgspec.Struct):
     flows: bool = False  # the run of a node ended: wake schedulers
     ended: list[tuple[str, UUID]] = msgspec.field(default_factory=list)  # runs that ended without success
     soon: bool = False  # a run is due again in a moment: wake schedulers
+    buried: bool = False  # runs were buried: that is an event
 
 
 class Reports:
@@ -84,6 +85,7 @@ class Reports:
             flows=recorded.flows,
             schedules=recorded.held,
             soon=recorded.soon,
+            events=recorded.buried,
             ended=ended,
         )
 
@@ -162,6 +164,7 @@ class Reports:
         recorded.held |= any(row["fate"] == "hold" for row in rows)
         recorded.gated |= any(row["gated"] for row in rows)
         recorded.flows |= any(row["flows"] for row in rows)
+        recorded.buried |= any(row["fate"] == "bury" for row in rows)
         recorded.ended += [(row["namespace"], row["id"]) for row in rows if row["fate"] in _ENDING]
         delays = {row[2]: row[6] for row in others}
         recorded.soon |= any(row["fate"] == "wait" and delays[row["claim"]] <= SOON_SECONDS for row in rows)

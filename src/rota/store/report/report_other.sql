@@ -62,8 +62,8 @@ WITH input AS (
       FROM moved
      WHERE fate IN ('bury', 'cancel', 'skip')
 ), buried AS (
-    INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
-    SELECT namespace, id, job_id, name, task, error FROM moved WHERE fate = 'bury'
+    INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error, owner)
+    SELECT namespace, id, job_id, name, task, error, owner FROM moved WHERE fate = 'bury'
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,

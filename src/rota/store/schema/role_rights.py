@@ -55,6 +55,8 @@ _TABLES = """
     pools              SIU     S       namespace
     gates              SIUD    -       -
     events             SID     -       -
+    destinations       SIUD    -       -
+    deliveries         SIUD    -       -
     workers            SUD     SIU     serving
     tallies            SD      SIU     namespace
     task_tallies       SD      SIU     namespace
@@ -112,6 +114,12 @@ _FUNCTIONS = """
     refuse_unexcluded    -
     note_end             -
     replace_waiting      -
+    tell_buried          -
+    tell_worker          -
+    tell_scheduler       -
+    tell_takeover        -
+    tell_operation       -
+    tell_workflow        -
     submit_unbound       -
     complete_unbound     -
 """

@@ -22,10 +22,10 @@ from yarl import URL
 from rota.domain.runner_payloads import HttpCall, check_url, parse_http_call
 from rota.domain.text import clean_text
 from rota.errors import BadInputError
+from rota.http_addresses import SETTING, AddressGuard, is_address, is_refusal
 from rota.task.context import Context, Final, PlainError
 from rota.telemetry import get_logger
 from rota.time_limits import time_limit
-from rota.worker.runners.http_addresses import SETTING, AddressGuard, is_address, is_refusal
 
 BODY_LIMIT_BYTES = 48 * 1024  # the encoded result must fit the run's row
 HEADER_LIMIT_BYTES = 8 * 1024

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rota.domain.job import HTTP_TASK, SCRIPT_TASK, SHELL_TASK
+from rota.http_addresses import AddressGuard
 from rota.settings import Settings
 from rota.task.middleware import Around, Transactions
 from rota.task.retry_rule import RetryRule
@@ -14,7 +15,6 @@ from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.http import HttpRunner
-from rota.worker.runners.http_addresses import AddressGuard
 from rota.worker.runners.process import Isolated, ProcessRunner
 from rota.worker.runners.script import ScriptRunner
 from rota.worker.runners.shell import ShellRunner

@@ -61,6 +61,12 @@ CREATE SCHEMA rota;
 \ir count_end.sql
 \ir note_calendars.sql
 \ir refuse_unexcluded.sql
+\ir tell_buried.sql
+\ir tell_worker.sql
+\ir tell_scheduler.sql
+\ir tell_takeover.sql
+\ir tell_operation.sql
+\ir tell_workflow.sql
 
 -- Rights are granted per role, by store/schema/database_roles.py; USAGE on the schema must not imply EXECUTE.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;

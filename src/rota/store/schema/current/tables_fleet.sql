@@ -22,7 +22,8 @@ CREATE TABLE rota.schedulers (
     pid        integer NOT NULL,
     started_at timestamptz NOT NULL DEFAULT now(),
     beat       bigint NOT NULL DEFAULT 0,            -- grows while it lives; the others watch it
-    beat_at    timestamptz NOT NULL DEFAULT now()    -- for people; leases don't compare clocks
+    beat_at    timestamptz NOT NULL DEFAULT now(),   -- for people; leases don't compare clocks
+    lost_at    timestamptz                           -- another took its shards since its last beat
 );
 
 -- Which scheduler owns which shard.
@@ -150,12 +151,52 @@ CREATE TABLE rota.pools (
 CREATE TABLE rota.events (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    namespace text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,    -- '*': the installation
     kind      text NOT NULL,
     subject   text NOT NULL,    -- the job, key, pool, …
     detail    text,
     owner     text,             -- whose job it is about; null: of no user in particular
-    data      text              -- for programs, an object (JSON); null: none
+    data      text,             -- for programs, an object (JSON); null: none
+    is_copy   boolean NOT NULL DEFAULT false    -- another row, under '*', tells the same to those who see everything
 );
 CREATE INDEX events_oldest ON rota.events (at);
 CREATE INDEX events_of_namespace ON rota.events (namespace, id);
+
+-- Where events are sent. What is secret (the address, the secrets that sign) is sealed with a key that is not in the
+-- database (destinations/sealing.py).
+CREATE TABLE rota.destinations (
+    id             uuid PRIMARY KEY,
+    namespace      text COLLATE "C" NOT NULL,                                  -- '*': events of the whole installation
+    name           text COLLATE "C" NOT NULL,
+    kind           text NOT NULL CHECK (kind IN ('webhook', 'apprise')),
+    shown          text NOT NULL,                                              -- of its address, what may be seen
+    sealed         bytea NOT NULL,
+    kinds          text[] NOT NULL,                                            -- of events; one with a dot at its end: all that begin so
+    least_severity text CHECK (least_severity IN ('info', 'warning', 'critical')),
+    enabled        boolean NOT NULL DEFAULT true,
+    changed_by     text NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    changed_at     timestamptz NOT NULL DEFAULT now(),
+    position       bigint NOT NULL,                                            -- events up to this number have their deliveries
+    failures       integer NOT NULL DEFAULT 0,                                 -- rounds in a row that ended with a failure
+    next_at        timestamptz NOT NULL DEFAULT now(),                         -- nothing is sent before
+    lease          bigint NOT NULL DEFAULT 0,                                  -- the fencing token: grows with every sender
+    leased_until   timestamptz,                                                -- null: no sender has it
+    CONSTRAINT destinations_named UNIQUE (namespace, name)
+);
+
+-- Events that a destination gets, each once: the ones still to be sent, and the latest of the others.
+CREATE TABLE rota.deliveries (
+    destination_id uuid NOT NULL REFERENCES rota.destinations (id) ON DELETE CASCADE,
+    event_id       bigint NOT NULL,
+    made_at        timestamptz NOT NULL DEFAULT now(),
+    attempts       integer NOT NULL DEFAULT 0,
+    next_at        timestamptz NOT NULL DEFAULT now(),
+    tried_at       timestamptz,
+    answer         integer,                             -- the HTTP status of the last attempt
+    error          text,                                -- why the last attempt failed
+    ended_at       timestamptz,                         -- null: still to be sent
+    is_delivered   boolean NOT NULL DEFAULT false,      -- false at its end: given up
+    PRIMARY KEY (destination_id, event_id)
+);
+CREATE INDEX deliveries_pending ON rota.deliveries (destination_id, event_id) WHERE ended_at IS NULL;

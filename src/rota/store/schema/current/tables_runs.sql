@@ -256,6 +256,7 @@ CREATE TABLE rota.dead_letters (
     task      text NOT NULL,
     error     text,
     buried_at timestamptz NOT NULL DEFAULT now(),
+    owner     text,                                  -- null: buried by an older release
     PRIMARY KEY (namespace, run_id)
 );
 CREATE INDEX dead_letters_of_job ON rota.dead_letters (namespace, job_id, run_id);

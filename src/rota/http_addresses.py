@@ -1,6 +1,7 @@
-"""Which addresses HTTP jobs may call. Checked when connecting, so that no host name gets around it.
+"""Which addresses HTTP jobs and messages to destinations may reach. Checked when connecting, so that no host name gets
+around it.
 
-The public internet is allowed; private, loopback and other special networks only if the worker's settings list them;
+The public internet is allowed; private, loopback and other special networks only if the process's settings list them;
 link-local addresses and the metadata services of clouds never.
 """
 

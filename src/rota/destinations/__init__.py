@@ -1,0 +1,1 @@
+"""How events leave the installation: sealed addresses, signed webhooks, messages by Apprise."""
