@@ -41,11 +41,12 @@ _TAGS = {
     "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "schedules": "When schedules fire, and calendars of days that they leave out",
     "fleet": "Workers, tasks, pools, shards and events",
+    "alerts": "Rules that watch the installation, what they fire, and silences",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
 _TAG_OF = {
-    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
+    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules", "alerts")},
     "calendars": "schedules",
     "logs": "runs",
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
@@ -66,6 +67,8 @@ _IN_PATHS_MEAN = {
     "signal": "the signal's name",
     "pool": "the pool's name",
     "subject": "whose limits: an owner",
+    "rule": "the name of a rule",
+    "silenceId": "the silence's id",
 }
 _JOB = {"name": "greet", "task": "rota.echo", "payload": {"hello": "world"}}
 _NIGHTLY = {

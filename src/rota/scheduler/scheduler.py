@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 from rota.blobs import Blobs
@@ -10,6 +11,7 @@ from rota.clock import DatabaseClock
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
+from rota.scheduler.alert_evaluator import ALERT_SECONDS, AlertEvaluator
 from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
@@ -21,6 +23,7 @@ from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
 from rota.scheduler.operation_runner import OperationRunner
 from rota.scheduler.outlook import Outlook
+from rota.scheduler.outside_heartbeat import OutsideHeartbeat
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
 from rota.scheduler.recaller import Recaller
@@ -32,6 +35,8 @@ from rota.scheduler.worker_watch import WorkerWatch
 from rota.service import Service
 from rota.store.admit import Gates
 from rota.store.admit.overlooked import OverlookedGates
+from rota.store.alert.measures import AlertMeasures, OverdueCounts
+from rota.store.alert.states import AlertStates
 from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
 from rota.store.fire import Schedules
@@ -72,7 +77,12 @@ class Scheduler:
         blobs: Blobs | None = None,
         app_patience: timedelta = _APP_PATIENCE,
         clock: DatabaseClock | None = None,
+        home: Path | None = None,
+        alert_seconds: float = ALERT_SECONDS,
+        heartbeat_url: str | None = None,
+        heartbeat_seconds: float = 60.0,
     ) -> None:
+        """`home`: whose disk is watched; `heartbeat_url`: the monitor outside that is told that all is well."""
         self.id = uuid4()
         clock = clock or DatabaseClock()
         schedules = Schedules(database, self.id)
@@ -109,6 +119,20 @@ class Scheduler:
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
         self.indexer = Indexer(indexes=ListIndexes(database), leases=leases)
+        self.alert_evaluator = AlertEvaluator(
+            states=AlertStates(database),
+            measures=AlertMeasures(database),
+            home=home,
+            seconds=alert_seconds,
+            leases=leases,
+        )
+        self.outside_heartbeat = (
+            OutsideHeartbeat(
+                url=heartbeat_url, seconds=heartbeat_seconds, counts=OverdueCounts(database), leases=leases
+            )
+            if heartbeat_url
+            else None
+        )
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(
             declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
@@ -157,10 +181,12 @@ class Scheduler:
             self.sweeper,
             self.vacuumer,
             self.indexer,
+            self.alert_evaluator,
             self.rezoner,
             self.reconciler,
             self.outlook,
             *((self.log_keeper,) if self.log_keeper else ()),
+            *((self.outside_heartbeat,) if self.outside_heartbeat else ()),
             *((self._listener,) if self._listener else ()),
         )
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.clock import WallClock
 from rota.domain.application import encode_schedules, release_of
 from rota.domain.fleet import WorkerProfile
 from rota.domain.lag_histogram import STEPS
@@ -92,6 +93,7 @@ class Claims:
         self._positions = ScanPositions()
         self._portion = ClaimSize()
         self._announcements = Announcements(database)
+        self._wall_clock = WallClock()
 
     async def register(self, worker_id: UUID, profile: WorkerProfile, lease: timedelta) -> dict[PoolKey, list[int]]:
         """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
@@ -173,6 +175,8 @@ class Claims:
         timeout: float | None = None,
     ) -> Beat | None:
         """One heartbeat, with what was done since the last; None when the worker was given up."""
+        skew = self._wall_clock.skew
+        self._wall_clock.ask()
         rows = await self._database.fetch(
             "beat_worker",
             worker_id=worker_id,
@@ -180,10 +184,15 @@ class Claims:
             fenced=fenced,
             draining=draining,
             ailing=ailing,
+            clock_skew=skew,
             **columns(map(msgspec.structs.astuple, done), "namespaces pools started succeeded failed retried lags"),
             timeout=timeout,
         )
-        return Beat(*rows[0]) if rows else None
+        if not rows:
+            return None
+        beat = Beat(*rows[0])
+        self._wall_clock.answered(beat.database_time)
+        return beat
 
     def look_anew(self) -> None:
         """The records may be other ones than those we have seen: the next claims begin at the very beginning."""

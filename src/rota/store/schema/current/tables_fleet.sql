@@ -22,7 +22,8 @@ CREATE TABLE rota.schedulers (
     pid        integer NOT NULL,
     started_at timestamptz NOT NULL DEFAULT now(),
     beat       bigint NOT NULL DEFAULT 0,            -- grows while it lives; the others watch it
-    beat_at    timestamptz NOT NULL DEFAULT now()    -- for people; leases don't compare clocks
+    beat_at    timestamptz NOT NULL DEFAULT now(),   -- for people; leases don't compare clocks
+    clock_skew double precision                      -- how far its wall clock is ahead of the database's, in seconds
 );
 
 -- Which scheduler owns which shard.
@@ -57,7 +58,8 @@ CREATE TABLE rota.workers (
     app_namespace text COLLATE "C",                      -- the application it runs
     app           text COLLATE "C",
     app_version   text COLLATE "C",
-    announced     text COLLATE "C"                       -- the digest of its announced tasks; null: it described none
+    announced     text COLLATE "C",                      -- the digest of its announced tasks; null: it described none
+    clock_skew    double precision                       -- how far its wall clock is ahead of the database's, in seconds
 );
 
 -- What workers did, in portions of five seconds, for people and autoscalers who look at the last minutes; exact counts

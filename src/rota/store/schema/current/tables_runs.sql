@@ -259,6 +259,7 @@ CREATE TABLE rota.dead_letters (
     PRIMARY KEY (namespace, run_id)
 );
 CREATE INDEX dead_letters_of_job ON rota.dead_letters (namespace, job_id, run_id);
+CREATE INDEX dead_letters_buried ON rota.dead_letters (buried_at);
 
 -- A run with policies has left its table, so a run behind it may go on. Written by the statement that moved it; read
 -- and removed by admission in the transaction that acts on it, so no run is forgotten through any crash. Insert only
@@ -292,6 +293,7 @@ CREATE TABLE rota.gates (
 );
 CREATE INDEX gates_waking ON rota.gates (wakes_at) WHERE wakes_at IS NOT NULL;
 CREATE INDEX gates_idle ON rota.gates (full_at) WHERE full_at IS NOT NULL;
+CREATE INDEX gates_open ON rota.gates (namespace, key) WHERE kind = 'breaker' AND state <> 'closed';
 
 -- Why a run exists. Not valid: they came when there was history, which a migration must not read.
 ALTER TABLE rota.upcoming_runs ADD CONSTRAINT upcoming_runs_cause_check
