@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from rota.contract.fields import In, JobRef, Moment, Name, Out, PoolName, Positive, Seconds, TaskName
 from rota.domain.alerts import AlertKind, Phase, Severity
@@ -46,7 +46,7 @@ class AlertRuleIn(In, kw_only=True):
     """only about this task"""
     job: JobRef | None = None
     """only about this job: its id"""
-    destinations: Annotated[list[Name], Meta(max_length=20)] = []
+    destinations: Annotated[list[Name], Meta(max_length=20)] = field(default_factory=list)
     """the names of destinations it is sent to; none: to all that want alerts"""
 
 
@@ -83,7 +83,7 @@ class AlertRuleOut(Out, kw_only=True):
     """only about this task"""
     job: str | None = None
     """only about this job"""
-    destinations: list[str] = []
+    destinations: list[str] = field(default_factory=list)
     """the destinations it is sent to"""
     error: str | None = None
     """why it could not be evaluated the last time"""
@@ -199,5 +199,5 @@ class AlertTestOut(Out, kw_only=True):
     """the rule that was tested"""
     title: str
     """what is told"""
-    destinations: list[str] = []
+    destinations: list[str] = field(default_factory=list)
     """where it is sent; none: to all destinations that want alerts"""

@@ -42,6 +42,7 @@ _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 # How fast the budget of late starts may be used up over a long and a short window (seconds), before it is an alert.
 BURN_RATES = ((14.4, _HOUR, 5 * _MINUTE), (6.0, 6 * _HOUR, 30 * _MINUTE))
 LONGEST_BURN = timedelta(hours=6)
+OVERDUE_AFTER = timedelta(seconds=60)  # a schedule that has not fired so long after its time
 
 
 class KindOfAlert(NamedTuple):
@@ -72,7 +73,13 @@ KINDS: dict[str, KindOfAlert] = {
     "oldest_queued": KindOfAlert("warning", 5 * _MINUTE, _ANY, filters=("pool", "task"), runbook="lag"),
     "no_worker": KindOfAlert("critical", 30, _ANY, filters=("pool", "task"), runbook="lag"),
     "schedule_overdue": KindOfAlert(
-        "critical", 60, _ANY, 15 * _MINUTE, _DAY, filters=("pool", "task", "job"), runbook="lag"
+        "critical",
+        OVERDUE_AFTER.total_seconds(),
+        _ANY,
+        15 * _MINUTE,
+        _DAY,
+        filters=("pool", "task", "job"),
+        runbook="lag",
     ),
     "job_failures": KindOfAlert(
         "warning", 3, (1, 100), _DAY, 30 * _DAY, filters=("task", "job"), runbook="dead-letters"

@@ -16,6 +16,7 @@ from rota.domain.alerts import BURN_RATES, INSTALLATION, AlertFinding, AlertRule
 from rota.domain.ids import floor_id
 from rota.domain.job import show_job_of
 from rota.domain.lag_histogram import step_of
+from rota.domain.policies import show_key
 from rota.store.alert.measures import MOST_READ, AlertMeasures
 
 _HISTORY = timedelta(days=90)
@@ -138,10 +139,10 @@ class AlertFindings:
                 AlertFinding(
                     namespace=row["namespace"],
                     key=f"breaker:{row['key']}",
-                    subject=f"breaker {row['key']}",
+                    subject=f"breaker of {show_key(row['key'])}",
                     value=row["failures"] or 0,
                     threshold=rule.threshold,
-                    title=f"The breaker {row['key']} is open",
+                    title=f"The breaker of {show_key(row['key'])} is open",
                     act="rota events",
                 )
                 for row in rows

@@ -6,7 +6,6 @@ alarm when it stays away. The address is a secret: who knows it can pretend that
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -19,7 +18,7 @@ from rota.store.alert.measures import OverdueCounts
 from rota.telemetry import get_logger
 
 _TIMEOUT_SECONDS = 10.0
-_FAILED = 400
+_SUCCESS = range(200, 300)
 # One schedule that can't be fired is told by its own alert. Where so large a part of all is overdue, firing has failed.
 _MOST_OVERDUE = 0.1
 # Two schedulers, one of which has just taken over, send one heartbeat.
@@ -59,8 +58,8 @@ class OutsideHeartbeat(ShardService):
                 aiohttp.ClientSession(timeout=timeout) as session,
                 session.get(self._url, allow_redirects=False) as answer,
             ):
-                return f"the monitor answered {answer.status}" if answer.status >= _FAILED else None
-        except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
+                return None if answer.status in _SUCCESS else f"the monitor answered {answer.status}"
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return f"the monitor can't be reached ({type(error).__name__})"
 
     def _note(self, trouble: str | None) -> None:

@@ -73,7 +73,7 @@ async def get_alert_rule(services: Backend, call: ApiRequest) -> AlertRuleOut:
 
 @Operation("PUT", "/v1/alerts/rules/{rule}", Right.OPERATE, body=AlertRuleIn, query=_SCOPE, errors=(404, 409))
 async def put_alert_rule(services: Backend, call: ApiRequest) -> AlertRuleOut:
-    """Create a rule or replace it. A rule of a namespace takes the place of the installation's rule of the same name."""
+    """Create a rule or replace it. One of a namespace takes the place of the installation's rule of the same name."""
     rule = await _rule_in(services, call, decode(call.body, AlertRuleIn))
     return _show_rule(await services.alerts.put(rule, call.caller.owner))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from rota.domain.alerts import LONGEST_BURN, MOST_KEYS
+from rota.domain.alerts import LONGEST_BURN, MOST_KEYS, OVERDUE_AFTER
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database
 
@@ -27,7 +27,7 @@ class AlertMeasures:
         await self._database.fetch("roll_up_minutes", kept=_MINUTES_KEPT)
 
     async def late_starts(self, first_late: int, windows: Sequence[float], pool: str | None) -> list[Any]:
-        """Of pools with late starts: how many there were in each window. `first_late`: the step of the scale, from 1."""
+        """Of pools with late starts: how many in each window. `first_late`: the step of the scale, from 1."""
         return await self._database.fetch("burning_pools", first_late=first_late, windows=windows, pool=pool)
 
     async def poor_ends(self, window: timedelta, minimum: int, share: float, pool: str | None) -> list[Any]:
@@ -75,7 +75,7 @@ class AlertMeasures:
         return await self._database.fetch("open_breakers", most=MOST_READ)
 
     async def lost(self) -> list[Any]:
-        """Workers that were declared lost, and all schedulers; with the seconds since then, or since their last beat."""
+        """Workers that were declared lost, and all schedulers; with the seconds since then or since their last beat."""
         return await self._database.fetch("lost_processes")
 
     async def skewed(self, seconds: float) -> list[Any]:
@@ -90,12 +90,10 @@ class AlertMeasures:
 class OverdueCounts:
     """How many schedules have not fired although their time has come."""
 
-    GRACE = timedelta(seconds=60)
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def count(self, grace: timedelta = GRACE) -> tuple[dict[str, int], int]:
+    async def count(self, grace: timedelta = OVERDUE_AFTER) -> tuple[dict[str, int], int]:
         """By namespace, and how many schedules there are in all."""
         rows = await self._database.fetch("count_overdue", grace=grace, most=MOST_READ)
         return {row["namespace"]: row["overdue"] for row in rows if row["namespace"] is not None}, rows[0]["scheduled"]

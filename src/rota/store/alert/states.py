@@ -33,7 +33,9 @@ from rota.store.postgres.database import Database, Statements
 
 STALE_AFTER = timedelta(seconds=30)
 _KEPT = timedelta(days=7)
-_COLUMNS = "namespaces keys phases subjects titles acts values thresholds job_ids owners since good_since fired_at resolved_at told"
+_COLUMNS = """
+    namespaces keys phases subjects titles acts values thresholds job_ids owners since good_since fired_at resolved_at
+    told"""
 _encoder = msgspec.json.Encoder()
 
 
