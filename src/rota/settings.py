@@ -232,8 +232,6 @@ class Settings:
             raise SetupError("ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY go together: set both, or neither")
         for word in self.trusted_proxies:
             _check_network("ROTA_TRUSTED_PROXIES", word)
-        if self.heartbeat_url is not None and not self.heartbeat_url.startswith(("https://", "http://")):
-            raise SetupError("ROTA_HEARTBEAT_URL must begin with https:// or http://")  # not shown: it is a secret
         for name, value in self.secrets.items():
             _check_secret(name, value)
 

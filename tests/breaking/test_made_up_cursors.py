@@ -34,6 +34,8 @@ NARROW = {
     "/v1/replays": ({}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/backfills": ({}, lambda item: item["kind"] == "backfill" and item["owner"] == "wanted"),
     "/v1/calendars": ({}, lambda item: item["name"] == "wanted"),
+    # Rules of the installation are everyone's to read.
+    "/v1/alerts/rules": ({}, lambda item: item["scope"] == "installation" or item["name"] == "wanted"),
     "/v1/workflows": ({}, lambda item: item["name"] == "wanted"),
     "/v1/workflow-runs": ({"workflow": "wanted"}, lambda item: item["name"] == "wanted"),
     "/v1/workflow-runs/{workflowRunId}/nodes/{node}/members": ({}, lambda item: item["reason"] == "wanted"),
@@ -85,6 +87,8 @@ async def rows(api, sql):
         assert (await api.post("/v1/keys", json=key, headers=headers)).status_code == 201
         days = {"days": ["2030-01-01"]}
         assert (await api.put(f"/v1/calendars/{subject}", json=days, headers=headers)).status_code in (200, 201)
+        rule = {"kind": "no_worker"}
+        assert (await api.put(f"/v1/alerts/rules/{subject}", json=rule, headers=headers)).status_code == 200
         limits = {"mostWaiting": 100}
         assert (await api.put(f"/v1/limits/{subject}", json=limits, headers=headers)).status_code == 200
         await sql.execute(

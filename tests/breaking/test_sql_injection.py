@@ -198,7 +198,7 @@ async def _comes_back(api, job_id, body):
 
 IN_PATHS = (
     *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar"),
-    *("workflowId", "workflowRunId", "node", "signal", "operationId"),
+    *("workflowId", "workflowRunId", "node", "signal", "operationId", "rule", "silenceId"),
 )
 # The only text that events take besides `follow` is a number (test_made_up_cursors).
 WITH_TEXTS = [operation for operation in OPERATIONS if operation.path != "/v1/events"]

@@ -89,7 +89,8 @@ def audit_actions() -> str:
 
 def events() -> str:
     """Kinds of events that the API lists, and names of the events in its streams."""
-    kinds = texts(r"(?:breaker|gate|job|pool|run|schedule|worker)\.[a-z_]+") | set(asyncio.run(schedule_event_kinds()))
+    kinds = texts(r"(?:alert|breaker|gate|job|pool|run|schedule|worker)\.[a-z_]+")
+    kinds |= set(asyncio.run(schedule_event_kinds()))
     streamed = {str(literal(call.args[0])) for call in calls(STREAM_EVENT) if call.args}
     return "\n".join([f"kinds: {', '.join(sorted(kinds))}", f"in streams: {', '.join(sorted(streamed))}"])
 

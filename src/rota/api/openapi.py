@@ -12,6 +12,7 @@ import msgspec
 from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.access import KeyId
+from rota.contract.alerts import AlertRuleName
 from rota.contract.aliases import FOLLOWING
 from rota.contract.fields import CalendarName, In, JobId, PoolName, RunId, StoredName
 from rota.contract.jobs import JobIn
@@ -137,6 +138,11 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
     "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
     "PoolIn": [{"mostWaiting": 1000}],
+    "AlertRuleIn": [
+        {"kind": "oldest_queued", "threshold": 120, "pool": "mail", "severity": "critical", "forSeconds": 60},
+        {"kind": "job_failures", "threshold": 2, "job": _JOB_ID, "destinations": ["pager"]},
+    ],
+    "SilenceIn": [{"rule": "no-worker", "key": "pool:gpu", "until": "2030-01-31T12:00:00Z", "reason": "maintenance"}],
     "SessionIn": [{"token": "rota_…"}],
     "Problem": [
         {
@@ -156,6 +162,7 @@ _IN_PATHS: dict[str, Any] = {
     "pool": PoolName,
     "subject": StoredName,
     "calendar": CalendarName,
+    "rule": AlertRuleName,
 }
 _BEARER = {
     "type": "http",

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from rota.errors import SetupError
 from rota.scheduler.shard_service import ShardService
 from rota.scheduler.sweeper import SWEEPING_SHARD
 from rota.store.alert.measures import OverdueCounts
@@ -26,12 +27,19 @@ _SHORTEST_PAUSE = 0.5
 _log = get_logger("heartbeat")
 
 
+def check_address(url: str) -> None:
+    """Raises SetupError for what can't be called. It is not shown: it is a secret."""
+    if not url.startswith(("https://", "http://")):
+        raise SetupError("ROTA_HEARTBEAT_URL must begin with https:// or http://")
+
+
 class OutsideHeartbeat(ShardService):
     """Calls the monitor, in the scheduler that owns SWEEPING_SHARD."""
 
     def __init__(self, *, url: str, seconds: float, counts: OverdueCounts, **shared: Any) -> None:
         super().__init__(**shared)
         self.interval_seconds = seconds
+        check_address(url)
         self._url = url
         self._counts = counts
         self._trouble: str | None = None  # why the last one was not sent

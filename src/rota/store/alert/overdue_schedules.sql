@@ -1,12 +1,19 @@
 -- Schedules that are overdue by more than a grace, at most `most_named` of each namespace: not fired although their time
 -- has come; fired, and their run still waits for a scheduler, a gate or a worker; or fired too late, within the window.
 -- Waiting for other jobs, for an earlier run or while paused is what the job's owner wants. Filters: null for any.
--- Index: jobs_due, upcoming_runs_due and held_runs_gate, a range of each shard; live_runs_of_job; late_fires_latest; the
--- primary key of jobs.
+-- Index: jobs_due, upcoming_runs_due and held_runs_gate, a range of each shard; live_runs_ready, a range of each lane;
+-- late_fires_latest; the primary key of jobs.
 -- Locks: none
 -- Idioms: OFFSET 0.
-WITH shards AS MATERIALIZED (
+WITH RECURSIVE shards AS MATERIALIZED (
     SELECT generate_series(0, c.shards - 1)::smallint AS shard FROM rota.constants AS c
+), lanes AS (
+    (SELECT l.lane FROM rota.live_runs AS l WHERE l.worker_id IS NULL AND l.lane >= (-9223372036854775808)::bigint
+      ORDER BY l.lane, l.ready_at LIMIT 1)
+    UNION ALL
+    SELECT f.lane FROM lanes AS h
+     CROSS JOIN LATERAL (SELECT l.lane FROM rota.live_runs AS l WHERE l.worker_id IS NULL AND l.lane > h.lane
+                          ORDER BY l.lane, l.ready_at LIMIT 1) AS f
 ), late AS MATERIALIZED (
     (SELECT f.namespace, f.id AS job_id, f.next_fire_at AS nominal_at, now() AS until, 'unfired' AS how
        FROM shards AS s
@@ -33,10 +40,12 @@ WITH shards AS MATERIALIZED (
       WHERE f.cause = 'schedule' AND f.attempt = 0 AND f.snoozes = 0)
     UNION ALL
     (SELECT f.namespace, f.job_id, f.run_at, now(), 'waiting'
-       FROM (SELECT l.namespace, l.job_id, l.run_at, l.worker_id, l.cause, l.attempt, l.snoozes
-               FROM rota.live_runs AS l WHERE l.job_id <> l.id ORDER BY l.namespace, l.job_id LIMIT :most) AS f
-      WHERE f.worker_id IS NULL AND f.run_at < now() - :grace::interval AND f.cause = 'schedule' AND f.attempt = 0
-        AND f.snoozes = 0)
+       FROM lanes
+      CROSS JOIN LATERAL (
+            SELECT l.namespace, l.job_id, l.run_at, l.cause, l.attempt, l.snoozes FROM rota.live_runs AS l
+             WHERE l.worker_id IS NULL AND l.lane = lanes.lane AND l.ready_at < now() - :grace::interval
+             ORDER BY l.ready_at LIMIT :most) AS f
+      WHERE f.cause = 'schedule' AND f.attempt = 0 AND f.snoozes = 0)
     UNION ALL
     (SELECT f.namespace, f.job_id, f.nominal_at, f.fired_at, 'late'
        FROM rota.late_fires AS f

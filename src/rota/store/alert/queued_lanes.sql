@@ -1,10 +1,11 @@
 -- The run that has been ready longest in each lane, if that is longer than `waited`: its namespace, pool and task, and
--- what the fleet offers to it. Runs in paused pools are left out: somebody wants them to wait. At most `most` lanes.
+-- what the fleet offers to it. Runs in paused pools are left out: a person paused them. At most `most` lanes.
 -- Index: live_runs_ready, its first entry of each lane.
 -- Locks: none
 WITH RECURSIVE heads AS (
     (SELECT l.lane, l.namespace, l.pool, l.task, l.ready_at FROM rota.live_runs AS l
-      WHERE l.worker_id IS NULL ORDER BY l.lane, l.ready_at LIMIT 1)
+      WHERE l.worker_id IS NULL AND l.lane >= (-9223372036854775808)::bigint
+      ORDER BY l.lane, l.ready_at LIMIT 1)
     UNION ALL
     SELECT f.* FROM heads AS h
      CROSS JOIN LATERAL (

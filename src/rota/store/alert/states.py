@@ -36,6 +36,7 @@ _KEPT = timedelta(days=7)
 _COLUMNS = """
     namespaces keys phases subjects titles acts values thresholds job_ids owners since good_since fired_at resolved_at
     told"""
+_KINDS = {"fired": "alert.fired", "resolved": "alert.resolved"}
 _encoder = msgspec.json.Encoder()
 
 
@@ -179,7 +180,7 @@ def alert_event(rule: AlertRule, state: AlertState, told: Literal["fired", "reso
         data["resolvedAt"] = now
     return Event(
         namespace=_where(found.namespace),
-        kind=f"alert.{told}",
+        kind=_KINDS[told],
         subject=found.subject,
         detail=found.title,
         job_id=found.job_id,

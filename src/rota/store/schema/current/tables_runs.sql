@@ -259,7 +259,6 @@ CREATE TABLE rota.dead_letters (
     PRIMARY KEY (namespace, run_id)
 );
 CREATE INDEX dead_letters_of_job ON rota.dead_letters (namespace, job_id, run_id);
-CREATE INDEX dead_letters_buried ON rota.dead_letters (buried_at);
 
 -- A run with policies has left its table, so a run behind it may go on. Written by the statement that moved it; read
 -- and removed by admission in the transaction that acts on it, so no run is forgotten through any crash. Insert only

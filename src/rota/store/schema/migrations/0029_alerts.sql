@@ -90,5 +90,4 @@ CREATE TABLE rota.outside_heartbeats (
 ALTER TABLE rota.schedulers ADD COLUMN clock_skew double precision;
 ALTER TABLE rota.workers ADD COLUMN clock_skew double precision;
 
-CREATE INDEX dead_letters_buried ON rota.dead_letters (buried_at);
 CREATE INDEX gates_open ON rota.gates (namespace, key) WHERE kind = 'breaker' AND state <> 'closed';
