@@ -64,6 +64,24 @@ class DatabaseClock:
         return datetime.fromtimestamp(self.now(), UTC)
 
 
+class WallClock:
+    """How far this machine's wall clock is ahead of the database's, as far as it is beyond doubt."""
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
+        self._began = 0.0
+        self.skew: float | None = None  # seconds; None: not measured yet
+
+    def ask(self) -> None:
+        """The database is about to be asked for its time."""
+        self._began = self._wall()
+
+    def answered(self, database_time: datetime) -> None:
+        """Its time came: it was read between the question and now, so a time in between proves no difference."""
+        moment, ended = database_time.timestamp(), self._wall()
+        self.skew = max(0.0, self._began - moment) or min(0.0, ended - moment)
+
+
 class Deadline:
     """A moment on this machine's clock, in seconds from now; None: never."""
 

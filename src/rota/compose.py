@@ -149,6 +149,10 @@ def build_scheduler(settings: Settings, database: Database, lease_database: Data
         blobs=Blobs.open(settings.blobs),
         sender=Sender.of(settings),
         app_patience=timedelta(seconds=settings.app_patience_seconds),
+        home=settings.home,
+        alert_seconds=settings.alert_seconds,
+        heartbeat_url=settings.heartbeat_url,
+        heartbeat_seconds=settings.heartbeat_seconds,
     )
 
 

@@ -192,6 +192,13 @@ class Settings:
     """the certificate's key, a file in PEM form"""
     ca_file: Path | None = None
     """a file with the trusted authorities' certificates for a server with TLS. Default: the system's"""
+    alert_seconds: _Seconds = 10.0
+    """how often [alerts](alerts.md) are evaluated while one is open; three times as long while none is"""
+    heartbeat_url: str | None = field(default=None, repr=False)
+    """an `https://` address of a monitor outside, called by GET while schedules fire on time and the database can be
+    written to; see [the heartbeat](../how-to/be-alerted.md#a-heartbeat-to-the-outside). Default: none"""
+    heartbeat_seconds: Annotated[float, Bounds(1, 86400)] = 60.0
+    """how often"""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[str, ...] = field(default=(), repr=False)
 
@@ -242,6 +249,7 @@ class Settings:
         addresses = (self.database_url, self.listen_url, self.blobs_url)
         texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
         texts += self.destination_key
+        texts.append(self.heartbeat_url or "")
         texts += [text for address in addresses if address for text in _passwords(address)]
         return tuple(text for text in texts if len(text) >= _MIN_SECRET)
 

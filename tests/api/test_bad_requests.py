@@ -94,6 +94,8 @@ async def test_without_the_token_nothing_is_answered(spared, authorization):
                 "signal": "go",
                 "calendar": "holidays",
                 "destination": "pager",
+                "rule": "disk",
+                "silenceId": f"silence_{DIGITS}",
             }
             path = operation.path.format(**names)
             answer = await stranger.request(operation.method, path, json=job() if operation.body else None)

@@ -36,6 +36,8 @@ NARROW = {
     "/v1/destinations": ({}, lambda item: item["name"] == "wanted"),
     "/v1/destinations/{destination}/deliveries": ({}, lambda item: item["error"] == "wanted"),
     "/v1/calendars": ({}, lambda item: item["name"] == "wanted"),
+    # Rules of the installation are everyone's to read.
+    "/v1/alerts/rules": ({}, lambda item: item["scope"] == "installation" or item["name"] == "wanted"),
     "/v1/workflows": ({}, lambda item: item["name"] == "wanted"),
     "/v1/workflow-runs": ({"workflow": "wanted"}, lambda item: item["name"] == "wanted"),
     "/v1/workflow-runs/{workflowRunId}/nodes/{node}/members": ({}, lambda item: item["reason"] == "wanted"),
@@ -94,6 +96,8 @@ async def rows(api, sql):
             " WHERE name = $1",
             subject,
         )
+        rule = {"kind": "no_worker"}
+        assert (await api.put(f"/v1/alerts/rules/{subject}", json=rule, headers=headers)).status_code == 200
         limits = {"mostWaiting": 100}
         assert (await api.put(f"/v1/limits/{subject}", json=limits, headers=headers)).status_code == 200
         await sql.execute(

@@ -151,6 +151,7 @@ def named(operation):
 async def test_a_text_in_a_body_is_a_text(api, spared, operation):
     names = {"jobId": await _job(api), "pool": "attacked", "subject": "attacked", "calendar": "attacked"}
     names["destination"] = "attacked"
+    names["rule"] = "attacked"
     target = operation.path.format(**names | await _workflow(api))
     taken = 0
     for schema, base in bases_of(operation):
@@ -199,7 +200,7 @@ async def _comes_back(api, job_id, body):
 
 IN_PATHS = (
     *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar", "destination"),
-    *("workflowId", "workflowRunId", "node", "signal", "operationId"),
+    *("workflowId", "workflowRunId", "node", "signal", "operationId", "rule", "silenceId"),
 )
 
 

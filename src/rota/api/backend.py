@@ -34,6 +34,7 @@ from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
+from rota.store.alert import AlertRules
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
 from rota.store.deliver.destinations import Destinations
@@ -114,6 +115,7 @@ class Backend:
             now=lambda: self.now,
         )
         self.calendars = Calendars(database)
+        self.alerts = AlertRules(database)
         self.operations = OperationGateway(database, shards=shards, now=lambda: self.now)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)

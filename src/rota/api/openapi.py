@@ -12,6 +12,7 @@ import msgspec
 from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.access import KeyId
+from rota.contract.alerts import AlertRuleName
 from rota.contract.aliases import FOLLOWING
 from rota.contract.destinations import DestinationName
 from rota.contract.fields import CalendarName, In, JobId, PoolName, RunId, StoredName
@@ -48,11 +49,12 @@ _TAGS = {
     "schedules": "When schedules fire, and calendars of days that they leave out",
     "fleet": "Workers, tasks, pools, shards and events",
     "destinations": "Where events are sent, and what was sent there",
+    "alerts": "Rules that watch the installation, what they fire, and silences",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
 _TAG_OF = {
-    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules", "destinations")},
+    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules", "destinations", "alerts")},
     "calendars": "schedules",
     "logs": "runs",
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
@@ -74,6 +76,8 @@ _IN_PATHS_MEAN = {
     "signal": "the signal's name",
     "pool": "the pool's name",
     "subject": "whose limits: an owner",
+    "rule": "the name of a rule",
+    "silenceId": "the silence's id",
 }
 _JOB = {"name": "greet", "task": "rota.echo", "payload": {"hello": "world"}}
 _NIGHTLY = {
@@ -143,6 +147,11 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
     "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
     "PoolIn": [{"mostWaiting": 1000}],
+    "AlertRuleIn": [
+        {"kind": "oldest_queued", "threshold": 120, "pool": "mail", "severity": "critical", "forSeconds": 60},
+        {"kind": "job_failures", "threshold": 2, "job": _JOB_ID, "destinations": ["pager"]},
+    ],
+    "SilenceIn": [{"rule": "no-worker", "key": "pool:gpu", "until": "2030-01-31T12:00:00Z", "reason": "maintenance"}],
     "SessionIn": [{"token": "rota_…"}],
     "Problem": [
         {
@@ -163,6 +172,7 @@ _IN_PATHS: dict[str, Any] = {
     "subject": StoredName,
     "calendar": CalendarName,
     "destination": DestinationName,
+    "rule": AlertRuleName,
 }
 _BEARER = {
     "type": "http",

@@ -14,6 +14,7 @@ from rota.api.paging import next_cursor
 from rota.contract.fleet import ShardOut, WorkerOut
 from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry, ScheduleOut
 from rota.contract.runs import AttemptOut, DeadLetterOut, RunList, RunOut, TimelineEntry
+from rota.domain.alerts import OVERDUE_AFTER
 from rota.domain.ids import show_job, show_run, show_workflow_run
 from rota.domain.job import NODE_CAUSES, Priority, RunOptions, Timetable, decode_options, show_job_of
 from rota.domain.schedule import fire_times
@@ -39,6 +40,7 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
         out.cron_expression = row["cron_expression"]
     else:
         out.every_seconds = row["every_seconds"]
+    out.overdue = row["state"] == "scheduled" and row["next_fire_at"] < now - OVERDUE_AFTER
     timetable = timetable_of(row)
     try:
         _show_calendar(out, timetable)

@@ -10,6 +10,7 @@ import typer
 
 import rota
 from rota.cli import (
+    alerts,
     api_keys,
     bench,
     calendars,
@@ -83,7 +84,7 @@ _COMMANDS = (
 )
 _GROUPS = (
     *(crontab_import.importing, schedules.schedule, calendars.calendar, workflows.workflow),
-    *(limits.limits, dead_letters.dead_letters, destinations.destinations, api_keys.token),
+    *(alerts.alerts, limits.limits, dead_letters.dead_letters, destinations.destinations, api_keys.token),
 )
 for command in _COMMANDS:
     app.command()(command)

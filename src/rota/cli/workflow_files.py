@@ -53,7 +53,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456
 
 def read_workflow(file: str) -> WorkflowIn:
     """The workflow in a file; raises BadInputError that says where it is wrong."""
-    content = _parse(file, _text_of(file))
+    content = read_content(file)
     if not isinstance(content, dict):
         raise BadInputError(f"{file} must hold one workflow: name and nodes", field=_FIELD)
     try:
@@ -62,6 +62,11 @@ def read_workflow(file: str) -> WorkflowIn:
         bad = bad_json(error)
         where, words = bad.fields[0] if bad.fields else ("", str(bad))
         raise BadInputError(f"{where}: {words}" if where else words, field=_FIELD) from None
+
+
+def read_content(file: str) -> Any:
+    """What a file says, as JSON has it; - is stdin."""
+    return _parse(file, _text_of(file))
 
 
 def _parse(file: str, text: str) -> Any:

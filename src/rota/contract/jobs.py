@@ -369,6 +369,8 @@ class JobOut(Out, kw_only=True):
     """when it was last changed"""
     next_fire_times: list[datetime] | None = None
     """the next times of a schedule, at most five"""
+    overdue: bool = False
+    """whether a schedule has not fired a minute after its time"""
     description: str | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None

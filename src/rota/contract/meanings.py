@@ -16,6 +16,7 @@ import msgspec
 
 from rota.contract import (
     access,
+    alerts,
     calendars,
     destinations,
     fields,
@@ -29,7 +30,7 @@ from rota.contract import (
     workflows,
 )
 
-_MODULES = (access, calendars, destinations, fields, figures, fleet, jobs, operations, problems, runs, tasks, workflows)
+_MODULES = (access, alerts, calendars, destinations, fields, figures, fleet, jobs, operations, problems, runs, tasks, workflows)
 # Names that mean the same wherever they occur.
 _EVERYWHERE = {
     "actor": "who did it",

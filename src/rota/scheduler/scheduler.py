@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import uuid4
 
 from rota.blobs import Blobs
@@ -11,6 +12,7 @@ from rota.destinations.sender import Sender
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
+from rota.scheduler.alert_evaluator import ALERT_SECONDS, AlertEvaluator
 from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.dispatcher import Dispatcher
 from rota.scheduler.expirer import Expirer
@@ -23,6 +25,7 @@ from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
 from rota.scheduler.operation_runner import OperationRunner
 from rota.scheduler.outlook import Outlook
+from rota.scheduler.outside_heartbeat import OutsideHeartbeat
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
 from rota.scheduler.recaller import Recaller
@@ -36,6 +39,8 @@ from rota.scheduler.worker_watch import WorkerWatch
 from rota.service import Service
 from rota.store.admit import Gates
 from rota.store.admit.overlooked import OverlookedGates
+from rota.store.alert.measures import AlertMeasures, OverdueCounts
+from rota.store.alert.states import AlertStates
 from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
 from rota.store.deliver import Deliveries
@@ -82,7 +87,12 @@ class Scheduler:
         sender_lease: timedelta = _SENDER_LEASE,
         app_patience: timedelta = _APP_PATIENCE,
         clock: DatabaseClock | None = None,
+        home: Path | None = None,
+        alert_seconds: float = ALERT_SECONDS,
+        heartbeat_url: str | None = None,
+        heartbeat_seconds: float = 60.0,
     ) -> None:
+        """`home`: whose disk is watched; `heartbeat_url`: the monitor outside that is told that all is well."""
         self.id = uuid4()
         clock = clock or DatabaseClock()
         schedules = Schedules(database, self.id)
@@ -122,6 +132,20 @@ class Scheduler:
         figures = FigureWriter(database)
         self.sampler = Sampler(figures=figures, leases=leases)
         self.recorder = Recorder(figures=figures, leases=leases)
+        self.alert_evaluator = AlertEvaluator(
+            states=AlertStates(database),
+            measures=AlertMeasures(database),
+            home=home,
+            seconds=alert_seconds,
+            leases=leases,
+        )
+        self.outside_heartbeat = (
+            OutsideHeartbeat(
+                url=heartbeat_url, seconds=heartbeat_seconds, counts=OverdueCounts(database), leases=leases
+            )
+            if heartbeat_url
+            else None
+        )
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(
             declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
@@ -183,11 +207,13 @@ class Scheduler:
             self.indexer,
             self.sampler,
             self.recorder,
+            self.alert_evaluator,
             self.rezoner,
             self.reconciler,
             self.outlook,
             *((self.log_keeper,) if self.log_keeper else ()),
             *((self.dispatcher,) if self.dispatcher else ()),
+            *((self.outside_heartbeat,) if self.outside_heartbeat else ()),
             *((self._listener,) if self._listener else ()),
         )
 

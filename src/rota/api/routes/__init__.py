@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.api.operations import Operation
 from rota.api.routes import (
+    alerts,
     api_keys,
     audit,
     calendars,
@@ -26,6 +27,6 @@ from rota.api.routes import (
 
 _MODULES = (
     *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
-    *(destinations, fleet, tasks, api_keys, sessions, audit),
+    *(destinations, fleet, tasks, alerts, api_keys, sessions, audit),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

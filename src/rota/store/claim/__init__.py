@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.clock import WallClock
 from rota.domain.application import encode_schedules, release_of
 from rota.domain.fleet import WorkerProfile
 from rota.domain.lag_histogram import STEPS
@@ -114,6 +115,7 @@ class Claims:
         self._positions = ScanPositions()
         self._portion = ClaimSize()
         self._announcements = Announcements(database)
+        self._wall_clock = WallClock()
 
     async def register(self, worker_id: UUID, profile: WorkerProfile, lease: timedelta) -> dict[PoolKey, list[int]]:
         """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
@@ -195,6 +197,8 @@ class Claims:
         timeout: float | None = None,
     ) -> Beat | None:
         """One heartbeat, with what was done since the last; None when the worker was given up."""
+        skew = self._wall_clock.skew
+        self._wall_clock.ask()
         rows = await self._database.fetch(
             "beat_worker",
             worker_id=worker_id,
@@ -211,9 +215,14 @@ class Claims:
                 "task_namespaces tasks task_started task_succeeded task_failed task_retried task_lags task_durations"
                 " task_run_seconds",
             ),
+            clock_skew=skew,
             timeout=timeout,
         )
-        return Beat(*rows[0]) if rows else None
+        if not rows:
+            return None
+        beat = Beat(*rows[0])
+        self._wall_clock.answered(beat.database_time)
+        return beat
 
     def look_anew(self) -> None:
         """The records may be other ones than those we have seen: the next claims begin at the very beginning."""

@@ -6,7 +6,7 @@
 WITH kept AS (
     UPDATE rota.workers
        SET beat = beat + 1, beat_at = clock_timestamp(), busy = :busy, fenced = :fenced, draining = :draining,
-           ailing = :ailing
+           ailing = :ailing, clock_skew = :clock_skew::float8
      WHERE id = :worker_id AND gone_at IS NULL
     RETURNING id, beat
 ), tallied AS (

@@ -151,4 +151,5 @@ def _columns(firings: Sequence[Firing]) -> dict[str, Any]:
         "nominal_times": [run.nominal_at for run in runs],
         "start_times": [run.run_at for run in runs],
         "skipped": [run.skipped for run in runs],
+        "late_after": LATE_AFTER,
     }

@@ -4,9 +4,10 @@
 -- If a job was changed, paused or fired by another scheduler since it was read, it stays as it is and its runs are not
 -- made: this comparison, with the mark, makes each fire time exactly one run. A run that already exists anywhere (its
 -- id is a function of job and time) is not made again, even if a mark were wrong. The lease's epoch is checked through
--- the shard; a change of the job, which has locked its row, needs no lease (`scheduler_id` null).
+-- the shard; a change of the job, which has locked its row, needs no lease (`scheduler_id` null). A job whose time has
+-- passed by more than LATE_AFTER is noted in late_fires, for alerts.
 -- Index: primary key of jobs.
--- Locks: the jobs' rows, in the order given.
+-- Locks: the jobs' rows, in the order given; of late ones their rows in late_fires.
 -- Idioms: OFFSET 0, one-element array, by_id.
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
@@ -47,6 +48,11 @@ WITH leased AS MATERIALIZED (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, 'skipped' FROM made
      WHERE skipped IS NOT NULL AND (policies -> 'awaited') IS NOT NULL
+), late AS (
+    INSERT INTO rota.late_fires AS l (namespace, job_id, nominal_at, fired_at)
+    SELECT namespace, job_id, min(nominal_at), now() FROM made WHERE nominal_at < now() - :late_after::interval
+     GROUP BY namespace, job_id ORDER BY namespace, job_id
+    ON CONFLICT (namespace, job_id) DO UPDATE SET nominal_at = excluded.nominal_at, fired_at = excluded.fired_at
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM made WHERE skipped IS NULL
     ON CONFLICT (namespace, id) DO NOTHING

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.clock import WallClock
 from rota.store.postgres.database import Database, Statements
 from rota.store.reap import WatchedWorker
 
@@ -35,11 +36,16 @@ class Shards:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._wall_clock = WallClock()
 
     async def beat(self, scheduler_id: UUID, host: str, pid: int) -> Leases:
         """One heartbeat; returns all leases and beats."""
         found = Leases()
-        for row in await self._database.fetch("beat_scheduler", scheduler_id=scheduler_id, host=host, pid=pid):
+        skew = self._wall_clock.skew
+        self._wall_clock.ask()
+        for row in await self._database.fetch(
+            "beat_scheduler", scheduler_id=scheduler_id, host=host, pid=pid, clock_skew=skew
+        ):
             kind = row["kind"]
             if kind == "shards":
                 pairs = zip(row["shards"], row["epochs"], strict=True)
@@ -50,6 +56,7 @@ class Shards:
                 found.workers.append(WatchedWorker(row["id"], row["beat"], row["lease"], row["gone"]))
             else:
                 found.database_time = row["database_time"]
+        self._wall_clock.answered(found.database_time)
         found.leases.sort(key=lambda lease: lease.shard)
         return found
 

@@ -7,7 +7,7 @@
 WITH beaten AS (
     INSERT INTO rota.schedulers (id, host, pid) VALUES (:scheduler_id, :host, :pid)
     ON CONFLICT (id) DO UPDATE SET beat = schedulers.beat + 1, beat_at = clock_timestamp(),
-                                   lost_at = NULL
+                                   lost_at = NULL, clock_skew = :clock_skew::float8
     RETURNING clock_timestamp() AS database_time
 )
 SELECT 'shards' AS kind, l.owner AS id, NULL::bigint AS beat, array_agg(l.shard) AS shards, array_agg(l.epoch) AS epochs,

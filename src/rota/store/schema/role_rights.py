@@ -78,6 +78,13 @@ _TABLES = """
     limits             SIU     S       namespace
     limit_changes      SU      -       -
     buckets            SIUD    -       -
+
+    alert_rules        SIUD    -       -
+    alert_states       SIUD    -       -
+    alert_silences     SID     -       -
+    alert_minutes      SIUD    -       -
+    late_fires         SIUD    -       -
+    outside_heartbeats SIU     -       -
 """
 
 # USAGE: the next number, not a number of one's choice.

@@ -23,6 +23,7 @@ CREATE SCHEMA rota;
 \ir tables_logs.sql
 \ir tables_fleet.sql
 \ir tables_access.sql
+\ir tables_alerts.sql
 \ir indexes_before_17.sql
 \ir runs_view.sql
 

@@ -23,7 +23,8 @@ CREATE TABLE rota.schedulers (
     started_at timestamptz NOT NULL DEFAULT now(),
     beat       bigint NOT NULL DEFAULT 0,            -- grows while it lives; the others watch it
     beat_at    timestamptz NOT NULL DEFAULT now(),   -- for people; leases don't compare clocks
-    lost_at    timestamptz                           -- another took its shards since its last beat
+    lost_at    timestamptz,                          -- another took its shards since its last beat
+    clock_skew double precision                      -- how far its wall clock is ahead of the database's, in seconds
 );
 
 -- Which scheduler owns which shard.
@@ -58,7 +59,8 @@ CREATE TABLE rota.workers (
     app_namespace text COLLATE "C",                      -- the application it runs
     app           text COLLATE "C",
     app_version   text COLLATE "C",
-    announced     text COLLATE "C"                       -- the digest of its announced tasks; null: it described none
+    announced     text COLLATE "C",                      -- the digest of its announced tasks; null: it described none
+    clock_skew    double precision                       -- how far its wall clock is ahead of the database's, in seconds
 );
 
 -- What workers did, in portions of five seconds, for people and autoscalers who look at the last minutes; exact counts

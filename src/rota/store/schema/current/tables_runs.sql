@@ -293,6 +293,7 @@ CREATE TABLE rota.gates (
 );
 CREATE INDEX gates_waking ON rota.gates (wakes_at) WHERE wakes_at IS NOT NULL;
 CREATE INDEX gates_idle ON rota.gates (full_at) WHERE full_at IS NOT NULL;
+CREATE INDEX gates_open ON rota.gates (namespace, key) WHERE kind = 'breaker' AND state <> 'closed';
 
 -- Why a run exists. Not valid: they came when there was history, which a migration must not read.
 ALTER TABLE rota.upcoming_runs ADD CONSTRAINT upcoming_runs_cause_check
