@@ -34,7 +34,7 @@ _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(s
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
 # S3 refuses longer keys; most file systems refuse longer parts.
 _LONGEST_KEY_BYTES = 1000
-KINDS = ("payloads", "results", "logs", "inputs")
+KINDS = ("payloads", "results", "logs", "inputs", "archive")
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 
 

@@ -41,6 +41,7 @@ _TAGS = {
     "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "schedules": "When schedules fire, and calendars of days that they leave out",
     "fleet": "Workers, tasks, pools, shards and events",
+    "retention": "How long things stay, and days in the archive",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
@@ -51,6 +52,7 @@ _TAG_OF = {
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
     **dict.fromkeys(("backfills", "replays", "operations"), "operations"),
     **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
+    **dict.fromkeys(("retention", "archive"), "retention"),
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
 _IN_PATHS_MEAN = {
@@ -60,6 +62,7 @@ _IN_PATHS_MEAN = {
     "operationId": "the operation's id",
     "keyId": "the key's id",
     "calendar": "the name of a calendar",
+    "day": "the day, such as 20261118",
     "workflowId": "the workflow's id or name",
     "workflowRunId": "the workflow run's id",
     "node": "the key of a node",

@@ -10,6 +10,7 @@ from rota.clock import DatabaseClock
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
+from rota.scheduler.archivist import Archivist
 from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
@@ -43,7 +44,7 @@ from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.wakeups import FLOW, GATE, SCHEDULE, SOON
+from rota.store.postgres.wakeups import ARCHIVE, FLOW, GATE, SCHEDULE, SOON
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -115,6 +116,7 @@ class Scheduler:
             is_listening=self._is_listening,
         )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
+        self.archivist = Archivist(database=database, blobs=blobs, leases=leases) if blobs else None
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
@@ -161,6 +163,7 @@ class Scheduler:
             self.reconciler,
             self.outlook,
             *((self.log_keeper,) if self.log_keeper else ()),
+            *((self.archivist,) if self.archivist else ()),
             *((self._listener,) if self._listener else ()),
         )
 
@@ -175,6 +178,10 @@ class Scheduler:
         if channel in (GATE, FLOW):
             for service in (self.admitter,) if channel == GATE else self._flow_services:
                 service.wake()
+            return
+        if payload == ARCHIVE:
+            if self.archivist:
+                self.archivist.wake()
             return
         self.promoter.rouse()
         if payload != SOON:

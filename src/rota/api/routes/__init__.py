@@ -15,6 +15,7 @@ from rota.api.routes import (
     logs,
     operations,
     pools,
+    retention,
     runs,
     schedules,
     sessions,
@@ -25,6 +26,6 @@ from rota.api.routes import (
 
 _MODULES = (
     *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
-    *(fleet, tasks, api_keys, sessions, audit),
+    *(fleet, tasks, api_keys, sessions, audit, retention),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)
