@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -92,14 +92,6 @@ class DayIndex(msgspec.Struct):
     groups: list[RowGroup]
 
 
-class Piece(NamedTuple):
-    """A piece of an object."""
-
-    key: str
-    start: int
-    length: int
-
-
 @cache
 def arrow() -> Any:
     """The library, loaded when it is needed first: it is large, and few processes read archives.
@@ -141,7 +133,7 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 
 
 def describe_file(body: bytes) -> Any:
-    """What Parquet says about a file."""
+    """What Parquet says about a file; its last bytes are enough."""
     return arrow().parquet.read_metadata(io.BytesIO(body))
 
 
@@ -159,9 +151,9 @@ def span_of(description: Any, number: int) -> tuple[int, int]:
     return min(starts), max(ends) - min(starts)
 
 
-def read_group(group: RowGroup, size: int, pieces: Sequence[tuple[int, bytes]], names: Iterable[str]) -> Any:
-    """A row group of a file of which only these pieces are at hand."""
-    file = arrow().parquet.ParquetFile(_Pieces(size, pieces))
+def read_group(group: RowGroup, size: int, body: bytes, footer: bytes, names: Iterable[str]) -> Any:
+    """A row group of a file of which only its bytes, and those of the description, are at hand."""
+    file = arrow().parquet.ParquetFile(_Piece(size, group.start, body), metadata=describe_file(footer))
     return file.read_row_group(group.number, columns=list(names), use_threads=False)
 
 
@@ -204,13 +196,14 @@ def _make_array(name: str, values: list[Any]) -> Any:
     return pa.array(values, _type_of(name))
 
 
-class _Pieces(io.RawIOBase):
-    """A file of which some pieces are in memory; reading elsewhere is an error of ours."""
+class _Piece(io.RawIOBase):
+    """A file of which a piece is in memory; reading elsewhere is an error of ours."""
 
-    def __init__(self, size: int, pieces: Sequence[tuple[int, bytes]]) -> None:
+    def __init__(self, size: int, start: int, body: bytes) -> None:
         super().__init__()
         self._size = size
-        self._pieces = pieces
+        self._start = start
+        self._body = body
         self._at = 0
 
     def readable(self) -> bool:
@@ -228,11 +221,11 @@ class _Pieces(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         size = self._size - self._at if size < 0 else min(size, self._size - self._at)
-        for start, body in self._pieces:
-            if start <= self._at and self._at + size <= start + len(body):
-                self._at += size
-                return body[self._at - size - start : self._at - start]
-        raise ValueError(f"bytes {self._at} to {self._at + size} were not fetched")
+        start = self._at - self._start
+        if start < 0 or start + size > len(self._body):
+            raise ValueError(f"bytes {self._at} to {self._at + size} were not fetched")
+        self._at += size
+        return self._body[start : start + size]
 
 
 def key_of(namespace: str, *ids: UUID) -> tuple[str, bytes, bytes]:

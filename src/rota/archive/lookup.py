@@ -198,11 +198,10 @@ class ArchiveLookup:
             self._blobs.get_piece(one.key, group.start, group.length),
             self._blobs.get_piece(one.key, one.footer, one.size - one.footer),
         )
-        pieces = [(group.start, body), (one.footer, footer)]
 
         def decode() -> list[dict[str, Any]]:
             try:
-                return layout.rows_of(layout.read_group(group, one.size, pieces, names))
+                return layout.rows_of(layout.read_group(group, one.size, body, footer, names))
             except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
                 raise BlobError(f"{one.key} can't be read: {error}") from error
 
