@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from past_days import PastDays
@@ -13,8 +15,20 @@ def past(sql):
 
 
 @pytest.fixture
-async def archivist(engine):
-    """Does all it can when ticked, without resting."""
+async def leader(engine):
+    """A scheduler that owns all shards; its services are ticked by hand, and don't rest."""
     scheduler = await engine.leading()
-    scheduler.archivist._share = 1.0
-    return scheduler.archivist
+    scheduler.archivist._share = scheduler.collector._share = 1.0
+    return scheduler
+
+
+@pytest.fixture
+def archivist(leader):
+    return leader.archivist
+
+
+@pytest.fixture
+def collector(leader):
+    """Looks at objects of any age."""
+    leader.collector._margin = timedelta(seconds=-60)
+    return leader.collector

@@ -50,6 +50,11 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         longest = self.history_days
         return [outcome for outcome in OUTCOMES if self.archive and getattr(self, outcome) == longest]
 
+    def object_days(self, kind: str) -> int | None:
+        """How long objects of runs stay: as said; else, if runs are dropped, as long as these."""
+        days: int | None = getattr(self, kind)
+        return days if days is not None or self.archive else self.history_days
+
     def floors(self, now: datetime) -> dict[str, UUID]:
         """By outcome: runs with smaller ids are hidden. Those that go to the archive never are."""
         archived = self.archived_outcomes

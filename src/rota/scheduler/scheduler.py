@@ -11,6 +11,7 @@ from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.archivist import Archivist
+from rota.scheduler.collector import Collector
 from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
@@ -28,6 +29,7 @@ from rota.scheduler.recaller import Recaller
 from rota.scheduler.reconciler import Reconciler
 from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sweeper import Sweeper
+from rota.scheduler.trimmer import Trimmer
 from rota.scheduler.vacuumer import Vacuumer
 from rota.scheduler.worker_watch import WorkerWatch
 from rota.service import Service
@@ -117,6 +119,8 @@ class Scheduler:
         )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         self.archivist = Archivist(database=database, blobs=blobs, leases=leases) if blobs else None
+        self.collector = Collector(database=database, blobs=blobs, leases=leases) if blobs else None
+        self.trimmer = Trimmer(database=database, leases=leases)
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
@@ -164,6 +168,8 @@ class Scheduler:
             self.outlook,
             *((self.log_keeper,) if self.log_keeper else ()),
             *((self.archivist,) if self.archivist else ()),
+            *((self.collector,) if self.collector else ()),
+            self.trimmer,
             *((self._listener,) if self._listener else ()),
         )
 
