@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from rota.domain.ids import new_id
@@ -67,8 +68,8 @@ class PastDays:
             )
             for number in range(attempts):
                 await self._sql.execute(
-                    "INSERT INTO rota.attempts (namespace, run_id, claim, number, started_at, finished_at, outcome, error)"
-                    " VALUES ($1, $2, $3::int, $3::int, $4, $4, 'failed', 'no')",
+                    "INSERT INTO rota.attempts (namespace, run_id, claim, number, started_at, finished_at, outcome,"
+                    " error) VALUES ($1, $2, $3::int, $3::int, $4, $4, 'failed', 'no')",
                     namespace,
                     run_id,
                     number + 1,
@@ -91,3 +92,11 @@ class PastDays:
 
 def period(days_ago) -> str:
     return f"{TODAY - timedelta(days=days_ago):%Y%m%d}"
+
+
+async def keep(api: Any, days: int = 30, *, namespace: str = "default", history: Any = None, **policy: Any) -> None:
+    """All outcomes stay so many days, unless `history` says something else of one."""
+    outcomes = dict.fromkeys(("success", "failed", "cancelled", "skipped"), days) | (history or {})
+    headers = {"Rota-Namespace": namespace}
+    answer = await api.put("/v1/retention", json={"history": outcomes, **policy}, headers=headers)
+    assert answer.status_code == 200, answer.text

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from past_days import TODAY, period
-from policies import keep
+from past_days import TODAY, keep, period
 from rota.archive import layout
 from rota.blobs import BlobError, Blobs
 from rota.domain.ids import new_id, show_job, show_run
@@ -191,8 +190,8 @@ async def test_a_day_that_something_still_needs_stays(api, past, archivist, sql,
     elif what == "workflow":
         columns = "job_id, job_version, owner, name, task, pool, priority, tags, payload, options, cause, shard"
         await sql.execute(
-            f"INSERT INTO rota.workflow_runs (namespace, id, {columns}, nominal_at, run_at, attempt, losses, created_at,"
-            " snoozes, carrier_id, workflow_id, version, timezone, root)"
+            f"INSERT INTO rota.workflow_runs (namespace, id, {columns}, nominal_at, run_at, attempt, losses,"
+            " created_at, snoozes, carrier_id, workflow_id, version, timezone, root)"
             f" SELECT namespace, $1, {columns}, now(), now(), 0, 0, now(), 0, $1, $1, 'v', 'UTC', $1"
             " FROM rota.finished_runs",
             other,
@@ -204,9 +203,7 @@ async def test_a_day_that_something_still_needs_stays(api, past, archivist, sql,
             other,
         )
     else:
-        await sql.execute(
-            "INSERT INTO rota.log_chunks VALUES ('default', $1, 1, 0, 1, 1, true, 'x')", run_id
-        )
+        await sql.execute("INSERT INTO rota.log_chunks VALUES ('default', $1, 1, 0, 1, 1, true, 'x')", run_id)
     await keep(api)
     await archivist.catch_up()
     assert await past.states() == {}

@@ -6,8 +6,7 @@ import asyncio
 from datetime import timedelta
 from uuid import uuid4
 
-from past_days import TODAY, period
-from policies import keep
+from past_days import TODAY, keep, period
 from rota.blobs import BlobMissingError
 from rota.domain.ids import day_of, new_id, show_job, show_run
 

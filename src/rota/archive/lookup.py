@@ -1,8 +1,8 @@
 """Finds runs in archived days, with few bytes read.
 
-Rows are compared with the namespace and the filters after they are read: what the index says only saves reading. A list
-reads days from the latest to the oldest until its page is full, its time is up or it has read as much as it may. Then it
-says that it is partial, and where to go on.
+Rows are compared with the namespace and the filters after they are read: what the index says only saves reading. A
+list reads days from the latest to the oldest until its page is full, its time is up or it has read as much as it may.
+Then it says that it is partial, and where to go on.
 
 A row group that could not be read makes the whole answer fail: a gap would look like an empty day.
 """
@@ -94,7 +94,7 @@ class ArchiveLookup:
         archives = [one for one in await self._archives.between(wanted.first, wanted.before) if one["index_key"]]
         budget = _Budget()
         for at, archive in enumerate(archives):
-            # Archives of one day (runs that ended after it was dropped) are read together, or their order would be wrong.
+            # Archives of one day (runs that ended after it was dropped) are read together, for their order.
             if len(rows) >= limit and (at == 0 or archive["first_id"] != archives[at - 1]["first_id"]):
                 break
             if budget.is_spent:
@@ -119,7 +119,9 @@ class ArchiveLookup:
         index = await self._index(archive)
         if job_id is not None and archive["first_id"] <= job_id < archive["before_id"]:
             own = await self._get_from(archive, namespace, job_id)
-            once = [_as_row(own)] if own is not None and own["job_id"] == job_id and _fits(own, namespace, wanted) else []
+            once = (
+                [_as_row(own)] if own is not None and own["job_id"] == job_id and _fits(own, namespace, wanted) else []
+            )
         else:
             once = []
         first, before = wanted.first.bytes, wanted.before.bytes
@@ -146,9 +148,11 @@ class ArchiveLookup:
                 unread = groups[at:]
                 break
             budget.bytes += group.length
-            for row in await self._read(index, group, _LISTED):
-                if _fits(row, namespace, wanted) and (job_id is None or row["job_id"] == job_id):
-                    found.append(_as_row(row))
+            found += [
+                _as_row(row)
+                for row in await self._read(index, group, _LISTED)
+                if _fits(row, namespace, wanted) and (job_id is None or row["job_id"] == job_id)
+            ]
         return found, UUID(bytes=min(max(group.highest for group in unread), before)) if unread else None
 
     async def _get_from(self, archive: Any, namespace: str, run_id: UUID) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from rota.cli import (
     operations,
     pools,
     processes,
+    retention,
     runs,
     schedules,
     tasks,
@@ -81,6 +82,7 @@ _COMMANDS = (
 _GROUPS = (
     *(crontab_import.importing, schedules.schedule, calendars.calendar, workflows.workflow),
     *(limits.limits, dead_letters.dead_letters, api_keys.token),
+    *(retention.retention, retention.archive),
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -1,8 +1,9 @@
 """How long things stay: the retention policy of a namespace.
 
-The days of history are shared by all namespaces, so that a day leaves the database as a whole: when the longest retention
-among the namespaces with runs in it is over. An outcome with a shorter retention than the longest of its namespace is
-hidden when its own is over, and is not archived. Days are counted from the end of the UTC day in the run's id.
+The days of history are shared by all namespaces, so that a day leaves the database as a whole: when the longest
+retention among the namespaces with runs in it is over. An outcome with a shorter retention than the longest of its
+namespace is hidden when its own is over, and is not archived. Days are counted from the end of the UTC day in the run's
+id.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def bands(
     for floor in sorted({first, *(floor for floor in floors.values() if first < floor < before)}, reverse=True):
         shown = [status for status in wanted if floors.get(status, FIRST_ID) <= floor]
         if shown:
-            found.append(Band(floor, before, statuses and shown if len(shown) == len(wanted) else shown))
+            is_all = statuses is None and len(shown) == len(wanted)
+            found.append(Band(floor, before, None if is_all else shown))
         before = floor
     return found
 

@@ -2,10 +2,10 @@
 
     planned -> written -> verified -> detached -> dropped -> restoring -> restored -> written …
 
-Each state is recorded in the database before the next step begins, so that a scheduler that dies in the middle of a step
-is followed by one that makes the step again. Until `detached` the database has the runs and answers for them; from then on
-the archive does, in one transaction. Nothing is detached that was not read back from object storage, and nothing that a
-row came to since it was written.
+Each state is recorded in the database before the next step begins, so that a scheduler that dies in the middle of a
+step is followed by one that makes the step again. Until `detached` the database has the runs and answers for them; from
+then on the archive does, in one transaction. Nothing is detached that was not read back from object storage, and
+nothing that a row came to since it was written.
 
 It runs in the scheduler that owns SWEEPING_SHARD. Two at once do the same work twice and record it once.
 """

@@ -1,8 +1,8 @@
 """Removes objects that no run needs: what a crash left behind, and what is older than its retention.
 
-An object is written before the row that names it is committed. So an object without a row is only suspected at first. It
-is removed by a later sweep, if it has not changed, if every transaction that was open at the first look has ended, and if
-a look after that finds no row: whoever wrote the object has then committed or given up. Writers take seconds between the
+An object is written before the row that names it is committed. So an object without a row is only suspected at first.
+It is removed by a later sweep, if it has not changed, if every transaction that was open at the first look has ended,
+and if a look after that finds no row: its writer has then committed or given up. Writers take seconds between the
 object and the row; objects younger than a day are not looked at.
 
 Results and logs of a day that is archived, or on its way, are kept until the policy of their namespace says otherwise.
@@ -143,8 +143,12 @@ class Collector(ShardService):
         jobs = [(key, UUID(match[1])) for key in keys if (match := _OF_JOB.fullmatch(key))]
         known = await self._leftovers.payload_objects(jobs) if jobs else {}
         doomed = {key: False for key, _ in jobs if key not in known}
-        for key, (namespace, is_used) in known.items():
-            if not is_used and _is_over("payloads", key, policies.get(namespace, EVERYTHING), now):
+        for key, spaces in known.items():
+            owners = [(space, is_used) for space, is_used in spaces if space is not None]
+            if owners and all(
+                not is_used and _is_over("payloads", key, policies.get(space, EVERYTHING), now)
+                for space, is_used in owners
+            ):
                 doomed[key] = True
         return doomed
 

@@ -1,7 +1,8 @@
 """Archives: the days of history that go to object storage, and which of them answer for their runs.
 
-Each step is recorded under the revision that it was read at, so that of two schedulers at the same one goes on; what the
-other has written is unused, and is collected. Detaching, attaching and dropping are functions with their owner's rights.
+Each step is recorded under the revision that it was read at, so that of two schedulers at the same one goes on; what
+the other has written is unused, and is collected. Detaching, attaching and dropping are functions with their owner's
+rights.
 """
 
 from __future__ import annotations

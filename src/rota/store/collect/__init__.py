@@ -51,10 +51,15 @@ class Leftovers:
         """Which objects with logs of many runs of a day are needed."""
         return _keys(await self._database.fetch("needed_shared_logs", keys=list(keys), first=first, before=before))
 
-    async def payload_objects(self, some: Sequence[tuple[str, UUID]]) -> dict[str, tuple[str, bool]]:
-        """Of these (key, job) that are payloads: the namespace, and whether something that has not ended uses it."""
-        rows = await self._database.fetch("payload_objects", **columns(some, "keys job_ids"))
-        return {row["key"]: (row["namespace"], row["is_used"]) for row in rows}
+    async def payload_objects(self, some: Sequence[tuple[str, UUID]]) -> dict[str, list[tuple[str | None, bool]]]:
+        """Of these (key, job): the namespaces that know the job, and whether something of it has not ended."""
+        ids = [job_id for _, job_id in some]
+        found: dict[str, list[tuple[str | None, bool]]] = {}
+        for row in await self._database.fetch(
+            "payload_objects", **columns(some, "keys job_ids"), first=min(ids), last=max(ids)
+        ):
+            found.setdefault(row["key"], []).append((row["namespace"], row["is_used"]))
+        return found
 
     async def archives(self, first: UUID, before: UUID) -> list[Any]:
         return await self._database.fetch("archived_keys", first=first, before=before)
@@ -64,9 +69,7 @@ class Leftovers:
 
     async def trim_dead_letters(self, namespace: str, days: int, before: UUID) -> int:
         return len(
-            await self._database.fetch(
-                "trim_dead_letters", namespace=namespace, days=days, before=before, limit=_ROWS
-            )
+            await self._database.fetch("trim_dead_letters", namespace=namespace, days=days, before=before, limit=_ROWS)
         )
 
     async def trim_audit(self, namespace: str) -> int:
