@@ -69,7 +69,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         ),
         "archive": lambda progress: measure_archive(
             progress,
-            runs=one(2000, 500_000, 10_000_000),
+            runs=one(2000, 100_000, 3_000_000),
             days=one(2, 5, 30),
             seconds=one(0.5, 8.0, 10.0),
             turns=one(1, 3, 5),

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from past_days import PastDays
+from rota.scheduler import archivist as archivist_module
 
 
 @pytest.fixture
@@ -23,7 +24,8 @@ async def leader(engine):
 
 
 @pytest.fixture
-def archivist(leader):
+def archivist(leader, monkeypatch):
+    monkeypatch.setattr(archivist_module, "_AGAIN_SECONDS", 0.0)
     return leader.archivist
 
 

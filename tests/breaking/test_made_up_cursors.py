@@ -33,6 +33,7 @@ NARROW = {
     "/v1/operations": ({"kind": "replay"}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/replays": ({}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/backfills": ({}, lambda item: item["kind"] == "backfill" and item["owner"] == "wanted"),
+    "/v1/archive": ({}, lambda item: item["day"] == "20200101"),
     "/v1/calendars": ({}, lambda item: item["name"] == "wanted"),
     "/v1/workflows": ({}, lambda item: item["name"] == "wanted"),
     "/v1/workflow-runs": ({"workflow": "wanted"}, lambda item: item["name"] == "wanted"),
@@ -55,6 +56,7 @@ def cursors(random):
         for rest in ("0.0", "-1.-1", "999999999999999999.999999999", "-999999999999999999.-999999999", "1.0"):
             yield f"{number:032x}.{rest}"
     yield from ("/", "/a", "/wanted", "/\uffff", "//")
+    yield from ("20300101.1", "203001.1", "20200101.1", "20200101.2")
     yield from ("0", "1", "9" * 18, str((1 << 63) - 1), "9" * 19, "0" * 18)
 
 
@@ -96,6 +98,10 @@ async def rows(api, sql):
             namespace,
             subject,
         )
+    await sql.execute(
+        "INSERT INTO rota.archives (period, number, state, first_id, before_id, kept)"
+        " VALUES ('20200101', 1, 'dropped', gen_random_uuid(), gen_random_uuid(), '{}')"
+    )
     for namespace, owner in (("default", "wanted"), ("elsewhere", "other")):
         for kind, of_job in (("replay", None), ("backfill", UUID(job_id[4:]))):
             await sql.execute(

@@ -197,7 +197,7 @@ async def _comes_back(api, job_id, body):
 
 
 IN_PATHS = (
-    *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar"),
+    *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar", "day"),
     *("workflowId", "workflowRunId", "node", "signal", "operationId"),
 )
 # The only text that events take besides `follow` is a number (test_made_up_cursors).

@@ -85,6 +85,11 @@ LEAST = {
     "abort_operation": "submitter",
     "list_schedules": "viewer",
     "preview": "viewer",
+    "get_retention": "viewer",
+    "put_retention": "admin",
+    "list_archives": "admin everywhere",
+    "archive_now": "admin everywhere",
+    "restore_archive": "admin everywhere",
     "list_calendars": "viewer",
     "get_calendar": "viewer",
     "put_calendar": "operator",
@@ -142,6 +147,8 @@ BODIES = {
     "create_operation": {"kind": "cancel", "task": "rota.fail"},
     "preview": {"cronExpression": "@daily"},
     "put_calendar": {"days": ["2030-01-01"]},
+    "put_retention": {"logs": 30},
+    "restore_archive": {"days": 1},
     "change_pool": {"mostWaiting": 1000},
     "change_limits": {"mostWaiting": 1_000_000},
     "change_limits_of": {"mostWaiting": 1_000_000},
@@ -279,7 +286,7 @@ async def ask(client, operation, of=MISSING, whose=None, **options):
     """The operation about somebody's job and run, or workflow and workflow run."""
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
-    names["calendar"] = "holidays"
+    names["calendar"], names["day"] = "holidays", "20200101"
     names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
     names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
     kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""

@@ -135,6 +135,8 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
+    "RetentionIn": [{"history": {"success": 30, "failed": 90, "cancelled": 30, "skipped": 7}, "logs": 30}],
+    "RestoreIn": [{"days": 7}],
     "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
     "PoolIn": [{"mostWaiting": 1000}],
     "SessionIn": [{"token": "rota_…"}],

@@ -14,9 +14,9 @@ from types import ModuleType
 
 import msgspec
 
-from rota.contract import access, calendars, fields, fleet, jobs, operations, problems, runs, tasks, workflows
+from rota.contract import access, calendars, fields, fleet, jobs, operations, problems, retention, runs, tasks, workflows
 
-_MODULES = (access, calendars, fields, fleet, jobs, operations, problems, runs, tasks, workflows)
+_MODULES = (access, calendars, fields, fleet, jobs, operations, problems, retention, runs, tasks, workflows)
 # Names that mean the same wherever they occur.
 _EVERYWHERE = {
     "actor": "who did it",

@@ -12,8 +12,9 @@ It runs in the scheduler that owns SWEEPING_SHARD. Two at once do the same work 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +36,7 @@ from rota.telemetry import get_logger
 
 # Of the time: the engine comes first, and ten million runs are through in a few hours.
 SHARE = 0.1
+_AGAIN_SECONDS = 30.0
 _BUSY = "busy"
 _LATE = "late"
 _log = get_logger("archivist")
@@ -53,16 +55,19 @@ class Archivist(ShardService):
         self._payloads = UnusedPayloads(database)
         self._blobs = blobs
         self._share = share
+        self._waiting: dict[str, float] = {}  # periods that can't go on, and when to try again
         self._now = database.time
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One step of each archive; returns how many went on."""
+        """One step of the oldest archive that can go on: a day is dropped before the next is written. Returns 1, or 0
+        when none can go on now."""
         if SWEEPING_SHARD not in owned:
             return 0
-        done = await self._plan()
+        planned = await self._plan()
         for task in await self._archives.open():
-            done += await self._guarded_step(task)
-        return done
+            if time.monotonic() >= self._waiting.get(task.period, 0.0) and await self._guarded_step(task):
+                return 1
+        return int(planned > 0)
 
     async def _guarded_step(self, task: ArchiveTask) -> int:
         """One archive that can't go on does not stop the others."""
@@ -71,7 +76,9 @@ class Archivist(ShardService):
         except (BlobError, SetupError, ArchiveDamagedError, LockTimeoutError) as error:
             reason = str(error)
         if reason is None:
+            self._waiting.pop(task.period, None)
             return 1
+        self._waiting[task.period] = time.monotonic() + _AGAIN_SECONDS
         if reason != task.error:
             _log.warning("a day can't be archived now; it stays where it is", period=task.period, reason=reason)
             await self._archives.note_error(task, reason)
@@ -165,4 +172,4 @@ def _kept(namespaces: list[str], policies: Mapping[str, RetentionPolicy]) -> dic
 
 
 def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

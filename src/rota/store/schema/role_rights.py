@@ -74,9 +74,9 @@ _TABLES = """
     limit_changes      SU      -       -
     buckets            SIUD    -       -
 
-    retention          SIUD    -       -
-    archives           SIUD    -       -
-    late_ends          SD      -       -
+    retention          SIU     -       -
+    archives           SIU     -       -
+    late_ends          S       -       -
 """
 
 # USAGE: the next number, not a number of one's choice.
