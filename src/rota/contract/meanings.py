@@ -14,7 +14,19 @@ from types import ModuleType
 
 import msgspec
 
-from rota.contract import access, calendars, fields, fleet, jobs, operations, problems, retention, runs, tasks, workflows
+from rota.contract import (
+    access,
+    calendars,
+    fields,
+    fleet,
+    jobs,
+    operations,
+    problems,
+    retention,
+    runs,
+    tasks,
+    workflows,
+)
 
 _MODULES = (access, calendars, fields, fleet, jobs, operations, problems, retention, runs, tasks, workflows)
 # Names that mean the same wherever they occur.
