@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from databases import pool_on
 from past_days import TODAY, keep, period
 from rota.archive import layout
 from rota.blobs import BlobError, Blobs
@@ -396,3 +397,19 @@ async def test_another_scheduler_goes_on_after_a_kill_in_the_middle_of_writing(a
 
     await eventually(archived, within=60)
     await check_shown_once(api, ids)
+
+
+async def test_behind_a_pooler_a_day_is_archived_dropped_and_restored(api, past, leader, database_url, pgbouncer, sql):
+    ids = [*await past.add(40, 3, attempts=1), *await past.add(40, 3, job_id=uuid4())]
+    await keep(api)
+    async with pool_on(pgbouncer.url(database_url)) as database:
+        assert database.pooled
+        blobs = api.services.blobs
+        archivist = Archivist(database=database, blobs=blobs, leases=leader.leases, share=1.0)
+        await archivist.catch_up()
+        assert await past.states() == {period(40): "dropped"}
+        await check_shown_once(api, ids)
+        assert (await api.post(f"/v1/archive/{period(40)}/restore", json={})).status_code == 202
+        await archivist.catch_up()
+    assert await past.states() == {period(40): "restored"}
+    assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs") == len(ids)

@@ -72,6 +72,7 @@ BEGIN
     IF day !~ '^[0-9]{6}([0-9]{2})?$' OR to_regclass('rota.finished_runs_' || day) IS NULL THEN
         RETURN false;
     END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('rota.watch_day', 0));  -- of two, one makes the triggers
     DELETE FROM rota.late_ends AS l WHERE l.period = day;
     FOREACH child IN ARRAY ARRAY['finished_runs_', 'attempts_', 'kept_logs_'] LOOP
         CONTINUE WHEN to_regclass('rota.' || child || day) IS NULL OR EXISTS (
