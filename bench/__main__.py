@@ -11,6 +11,7 @@ from typing import Any
 import uvloop
 from rich.console import Console
 
+from bench.archive import measure_archive
 from bench.bloat import measure_bloat
 from bench.figures import measure_figures
 from bench.gates import measure_gates
@@ -68,6 +69,13 @@ def scenarios(*, length: str) -> dict[str, Measure]:
             progress, others=one(5000, 1_000_000, 10_000_000), seconds=one(1.0, 5.0, 10.0), turns=one(1, 5, 7)
         ),
         "figures": lambda progress: measure_figures(progress, days=one(1, 35, 35), turns=one(1, 5, 9)),
+        "archive": lambda progress: measure_archive(
+            progress,
+            runs=one(2000, 100_000, 3_000_000),
+            days=one(2, 5, 30),
+            seconds=one(0.5, 8.0, 10.0),
+            turns=one(1, 3, 5),
+        ),
         "idle": lambda progress: measure_idle(
             progress, upcoming=one(1000, 100_000, 100_000), seconds=one(1.0, 20.0, 60.0)
         ),

@@ -13,10 +13,10 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import Awaitable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import obstore
 from obstore.exceptions import BaseError, NotFoundError, PermissionDeniedError, UnauthenticatedError
@@ -34,8 +34,16 @@ _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(s
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
 # S3 refuses longer keys; most file systems refuse longer parts.
 _LONGEST_KEY_BYTES = 1000
-KINDS = ("payloads", "results", "logs", "inputs")
+_LISTED = 500
+KINDS = ("payloads", "results", "logs", "inputs", "archive")
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
+
+
+class StoredObject(NamedTuple):
+    """An object of a list."""
+
+    key: str
+    changed_at: datetime
 
 
 class BlobError(RotaError):
@@ -107,6 +115,23 @@ class Blobs:
     async def delete(self, key: str) -> None:
         _check_key(key)
         await self._translated(f"could not delete {key}", obstore.delete_async(self._store, key))
+
+    async def days(self, kind: str) -> list[str]:
+        """The days that have objects of this kind, in order."""
+        _check_key(kind)
+
+        async def look() -> list[str]:
+            found = await obstore.list_with_delimiter_async(self._store, f"{kind}/")
+            return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+
+        return await self._translated(f"could not list {kind}", look())
+
+    async def listed(self, prefix: str) -> AsyncIterator[list[StoredObject]]:
+        """The objects below a prefix, some at a time and in no order."""
+        _check_key(prefix.rstrip("/"))
+        pages = aiter(obstore.list(self._store, prefix, chunk_size=_LISTED))
+        while page := await self._translated(f"could not list {prefix}", anext(pages, None)):
+            yield [StoredObject(one["path"], one["last_modified"]) for one in page]
 
     async def get_piece(self, key: str, first: int, length: int) -> bytes:
         _check_key(key)

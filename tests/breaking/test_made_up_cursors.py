@@ -35,6 +35,7 @@ NARROW = {
     "/v1/backfills": ({}, lambda item: item["kind"] == "backfill" and item["owner"] == "wanted"),
     "/v1/destinations": ({}, lambda item: item["name"] == "wanted"),
     "/v1/destinations/{destination}/deliveries": ({}, lambda item: item["error"] == "wanted"),
+    "/v1/archive": ({}, lambda item: item["day"] == "20200101"),
     "/v1/calendars": ({}, lambda item: item["name"] == "wanted"),
     # Rules of the installation are everyone's to read.
     "/v1/alerts/rules": ({}, lambda item: item["scope"] == "installation" or item["name"] == "wanted"),
@@ -59,6 +60,7 @@ def cursors(random):
         for rest in ("0.0", "-1.-1", "999999999999999999.999999999", "-999999999999999999.-999999999", "1.0"):
             yield f"{number:032x}.{rest}"
     yield from ("/", "/a", "/wanted", "/\uffff", "//")
+    yield from ("20300101.1", "203001.1", "20200101.1", "20200101.2")
     yield from ("0", "1", "9" * 18, str((1 << 63) - 1), "9" * 19, "0" * 18)
 
 
@@ -109,6 +111,10 @@ async def rows(api, sql):
             namespace,
             subject,
         )
+    await sql.execute(
+        "INSERT INTO rota.archives (period, number, state, first_id, before_id, kept)"
+        " VALUES ('20200101', 1, 'dropped', gen_random_uuid(), gen_random_uuid(), '{}')"
+    )
     for namespace, owner in (("default", "wanted"), ("elsewhere", "other")):
         for kind, of_job in (("replay", None), ("backfill", UUID(job_id[4:]))):
             await sql.execute(

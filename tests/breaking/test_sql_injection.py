@@ -199,7 +199,7 @@ async def _comes_back(api, job_id, body):
 
 
 IN_PATHS = (
-    *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar", "destination"),
+    *("jobId", "runId", "keyId", "pool", "subject", "task", "calendar", "destination", "day"),
     *("workflowId", "workflowRunId", "node", "signal", "operationId", "rule", "silenceId"),
 )
 

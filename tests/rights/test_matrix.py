@@ -87,6 +87,11 @@ LEAST = {
     "abort_operation": "submitter",
     "list_schedules": "viewer",
     "preview": "viewer",
+    "get_retention": "viewer",
+    "put_retention": "admin",
+    "list_archives": "admin everywhere",
+    "archive_now": "admin everywhere",
+    "restore_archive": "admin everywhere",
     "list_calendars": "viewer",
     "get_calendar": "viewer",
     "put_calendar": "operator",
@@ -164,6 +169,8 @@ BODIES = {
     "preview": {"cronExpression": "@daily"},
     "put_calendar": {"days": ["2030-01-01"]},
     "put_destination": {"url": "https://example.com"},
+    "put_retention": {"logs": 30},
+    "restore_archive": {"days": 1},
     "change_pool": {"mostWaiting": 1000},
     "put_alert_rule": {"kind": "no_worker"},
     "create_silence": {"until": (datetime.now(UTC) + timedelta(days=1)).isoformat(), "reason": "maintenance"},
@@ -308,6 +315,7 @@ async def ask(client, operation, of=MISSING, whose=None, **options):
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
     names |= {"calendar": "holidays", "destination": "pager", "rule": "no-worker", "silenceId": f"silence_{MISSING}"}
+    names["day"] = "20200101"
     names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
     names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
     kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""

@@ -96,10 +96,14 @@ async def test_every_kind_of_difference_is_found_and_shown(sql):
 
 async def test_a_word_in_a_functions_body_is_a_difference_and_a_comment_is_none(sql):
     before = await read_catalog(sql)
-    body = "CREATE OR REPLACE FUNCTION rota.refuse_change() RETURNS trigger LANGUAGE plpgsql {} AS $$ {} $$"
+    body = "CREATE OR REPLACE FUNCTION rota.refuse_unexcluded() RETURNS trigger LANGUAGE plpgsql {} AS $$ {} $$"
     settings = "SET search_path = pg_catalog, pg_temp"
-    text = "BEGIN\n    -- never\n    RAISE EXCEPTION 'the audit trail is only ever added to';\nEND"
+    text = (
+        "BEGIN\n    -- never\n    RAISE EXCEPTION"
+        " 'a process of a release that does not know excluded days can not fire or change this schedule'"
+        " USING ERRCODE = 'check_violation';\nEND"
+    )
     await sql.execute(body.format(settings, text))
     assert differences(before, await read_catalog(sql)) == ""
-    await sql.execute(body.format(settings, text.replace("only ever", "only  ever")))
-    assert "only  ever" in differences(before, await read_catalog(sql))
+    await sql.execute(body.format(settings, text.replace("excluded days", "excluded  days")))
+    assert "excluded  days" in differences(before, await read_catalog(sql))

@@ -22,6 +22,8 @@ from rota.api.streams.event_followers import EventFollowers
 from rota.api.streams.log_followers import LogFollowers
 from rota.api.streams.run_waiters import RunWaiters
 from rota.api.waiting_reasons import WaitingReasons
+from rota.archive.history import History, JobHistory, PolicyCache
+from rota.archive.lookup import ArchiveLookup
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.destinations.sealing import Sealer
@@ -35,6 +37,7 @@ from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
 from rota.store.alert import AlertRules
+from rota.store.archive import Archives, RetentionPolicies
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
 from rota.store.deliver.destinations import Destinations
@@ -50,8 +53,6 @@ from rota.store.postgres.listener import Listener
 from rota.store.postgres.wakeups import ENDED, TASKS
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
-from rota.store.read.jobs import Jobs
-from rota.store.read.runs import Runs
 from rota.store.read.waiting import Waiting
 from rota.store.redrive import Redrives
 from rota.store.submit import Submissions
@@ -94,9 +95,13 @@ class Backend:
         )
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
-        self.jobs = Jobs(database)
+        self.retention = RetentionPolicies(database)
+        self.policies = PolicyCache(self.retention)
+        self.archives = Archives(database)
+        self.archive_lookup = ArchiveLookup(self.archives, blobs)
+        self.jobs = JobHistory(database, self.archive_lookup)
         self.statuses = StatusLookups(self.jobs, now=lambda: self.now)
-        self.runs = Runs(database)
+        self.runs = History(database, self.archive_lookup, self.policies, now=lambda: self.now)
         self.run_ends = RunWaiters(self.runs, database.wake if listen_url else None)
         self._listener = Listener(listen_url, (ENDED, TASKS), self._heard) if listen_url else None
         self.events = Events(database)

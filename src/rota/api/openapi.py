@@ -50,6 +50,7 @@ _TAGS = {
     "fleet": "Workers, tasks, pools, shards and events",
     "destinations": "Where events are sent, and what was sent there",
     "alerts": "Rules that watch the installation, what they fire, and silences",
+    "retention": "How long things stay, and days in the archive",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
@@ -60,6 +61,7 @@ _TAG_OF = {
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
     **dict.fromkeys(("backfills", "replays", "operations"), "operations"),
     **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
+    **dict.fromkeys(("retention", "archive"), "retention"),
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
 _IN_PATHS_MEAN = {
@@ -70,6 +72,7 @@ _IN_PATHS_MEAN = {
     "keyId": "the key's id",
     "calendar": "the name of a calendar",
     "destination": "the name of a destination",
+    "day": "the day, such as 20261118",
     "workflowId": "the workflow's id or name",
     "workflowRunId": "the workflow run's id",
     "node": "the key of a node",
@@ -145,6 +148,8 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
+    "RetentionIn": [{"history": {"success": 30, "failed": 90, "cancelled": 30, "skipped": 7}, "logs": 30}],
+    "RestoreIn": [{"days": 7}],
     "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
     "PoolIn": [{"mostWaiting": 1000}],
     "AlertRuleIn": [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -10,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.paging import next_cursor
+from rota.archive.history import RunPage
 from rota.contract.fleet import ShardOut, WorkerOut
 from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry, ScheduleOut
 from rota.contract.runs import AttemptOut, DeadLetterOut, RunList, RunOut, TimelineEntry
@@ -135,10 +134,14 @@ def show_status(job_id: UUID, row: Any) -> JobStatusOut:
     )
 
 
-def show_runs(rows: Sequence[Any], limit: int) -> RunList:
-    """A page of runs."""
-    items = [show_run_row(row, whole=False) for row in rows]
-    return RunList(items=items, next_cursor=next_cursor([row["id"] for row in rows], limit))
+def show_page(page: RunPage) -> RunList:
+    """A page of runs, some of which may come from the archive."""
+    return RunList(
+        items=[show_run_row(row, whole=False) for row in page.rows],
+        next_cursor=page.cursor.hex if page.cursor else None,
+        archive_read=True if page.archive_read else None,
+        partial=True if page.is_partial else None,
+    )
 
 
 def show_run_row(row: Any, *, whole: bool) -> RunOut:
@@ -173,6 +176,8 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         out.workflow_run_id = show_workflow_run(row["job_id"])
         out.node = row["name"].rpartition("/")[2]
         out.index = item_of(row["options"])
+    if row.get("archived"):
+        out.archived = True
     if row["progress_note"]:
         out.progress_message = row["progress_note"]
     if row["retry_of"]:

@@ -27,6 +27,7 @@ from rota.cli import (
     operations,
     pools,
     processes,
+    retention,
     runs,
     schedules,
     tasks,
@@ -85,6 +86,7 @@ _COMMANDS = (
 _GROUPS = (
     *(crontab_import.importing, schedules.schedule, calendars.calendar, workflows.workflow),
     *(alerts.alerts, limits.limits, dead_letters.dead_letters, destinations.destinations, api_keys.token),
+    *(retention.retention, retention.archive),
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -25,12 +25,13 @@ from rota.contract import (
     jobs,
     operations,
     problems,
+    retention,
     runs,
     tasks,
     workflows,
 )
 
-_MODULES = (access, alerts, calendars, destinations, fields, figures, fleet, jobs, operations, problems, runs, tasks, workflows)
+_MODULES = (access, alerts, calendars, destinations, fields, figures, fleet, jobs, operations, problems, retention, runs, tasks, workflows)
 # Names that mean the same wherever they occur.
 _EVERYWHERE = {
     "actor": "who did it",

@@ -119,6 +119,8 @@ class RunOut(Out, kw_only=True):
     timeline: list[TimelineEntry] | None = None
     waiting_for: str | None = None
     """why it is not running"""
+    archived: bool | None = None
+    """true: its day is in the archive, which takes longer to read; it can't be run again before the day is restored"""
 
     def __post_init__(self) -> None:
         fill_created(self)
@@ -130,6 +132,10 @@ class RunList(Out, kw_only=True):
     items: list[RunOut]
     """runs, latest first"""
     next_cursor: str | None
+    archive_read: bool | None = None
+    """true: archived days were read as well, which takes longer"""
+    partial: bool | None = None
+    """true: so much was to be read in the archive that the page ends here; go on with `nextCursor`"""
 
 
 class RunSelection(In, kw_only=True):

@@ -13,6 +13,8 @@ from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.alert_evaluator import ALERT_SECONDS, AlertEvaluator
+from rota.scheduler.archivist import Archivist
+from rota.scheduler.collector import Collector
 from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.dispatcher import Dispatcher
 from rota.scheduler.expirer import Expirer
@@ -34,6 +36,7 @@ from rota.scheduler.recorder import Recorder
 from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sampler import Sampler
 from rota.scheduler.sweeper import Sweeper
+from rota.scheduler.trimmer import Trimmer
 from rota.scheduler.vacuumer import Vacuumer
 from rota.scheduler.worker_watch import WorkerWatch
 from rota.service import Service
@@ -55,7 +58,7 @@ from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.wakeups import EVENTS, FLOW, GATE, SCHEDULE, SOON
+from rota.store.postgres.wakeups import ARCHIVE, EVENTS, FLOW, GATE, SCHEDULE, SOON
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -163,6 +166,9 @@ class Scheduler:
             if sender
             else None
         )
+        self.archivist = Archivist(database=database, blobs=blobs, leases=leases) if blobs else None
+        self.collector = Collector(database=database, blobs=blobs, leases=leases) if blobs else None
+        self.trimmer = Trimmer(database=database, leases=leases)
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
@@ -214,6 +220,9 @@ class Scheduler:
             *((self.log_keeper,) if self.log_keeper else ()),
             *((self.dispatcher,) if self.dispatcher else ()),
             *((self.outside_heartbeat,) if self.outside_heartbeat else ()),
+            *((self.archivist,) if self.archivist else ()),
+            *((self.collector,) if self.collector else ()),
+            self.trimmer,
             *((self._listener,) if self._listener else ()),
         )
 
@@ -232,6 +241,10 @@ class Scheduler:
         if channel in (GATE, FLOW):
             for service in (self.admitter,) if channel == GATE else self._flow_services:
                 service.wake()
+            return
+        if payload == ARCHIVE:
+            if self.archivist:
+                self.archivist.wake()
             return
         self.promoter.rouse()
         if payload != SOON:

@@ -17,6 +17,7 @@ from rota.api.routes import (
     logs,
     operations,
     pools,
+    retention,
     runs,
     schedules,
     sessions,
@@ -27,6 +28,6 @@ from rota.api.routes import (
 
 _MODULES = (
     *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
-    *(destinations, fleet, tasks, alerts, api_keys, sessions, audit),
+    *(destinations, fleet, tasks, alerts, api_keys, sessions, audit, retention),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

@@ -24,7 +24,7 @@ from rota.api.paging import (
     read_limit,
     schedule_filter,
 )
-from rota.api.representations import show_one_shot, show_recurring, show_runs, show_status
+from rota.api.representations import show_one_shot, show_page, show_recurring, show_status
 from rota.api.routes.submit import JOB_LIMIT_BYTES
 from rota.api.streams.sse import read_switch
 from rota.contract.figures import RunFigures
@@ -81,10 +81,10 @@ async def get_status(services: Backend, call: ApiRequest) -> JobStatusOut:
 async def list_runs_of_job(services: Backend, call: ApiRequest) -> RunList:
     """List a job's runs, latest first."""
     job_id, limit = call.job_id, read_limit(call.query)
-    rows = await services.runs.list_of_job(call.namespace, job_id, read_cursor(call.query), limit)
-    if not rows and await services.jobs.get(call.namespace, job_id) is None:
+    page = await services.runs.page_of_job(call.namespace, job_id, read_cursor(call.query), limit)
+    if not page.rows and not page.cursor and await services.jobs.get(call.namespace, job_id) is None:
         raise _no_such_job()
-    return show_runs(rows, limit)
+    return show_page(page)
 
 
 @Operation("GET", "/v1/jobs/{jobId}/stats", Right.READ, errors=(404,))

@@ -44,11 +44,13 @@ _LOG_PARAMETERS = {
     answer=str,
     media_type="text/plain",
     query=_LOG_PARAMETERS,
-    errors=(404,),
+    errors=(404, 409),
 )
 async def get_logs_of_run(services: Backend, call: ApiRequest) -> Response:
     """Read the log of a run: one entry per line, with time and stream."""
-    await services.runs.get(call.namespace, call.run_id)
+    row = await services.runs.get(call.namespace, call.run_id)
+    if row.get("archived") and read_switch(call, "follow"):
+        raise ConflictError("the run is archived, and writes nothing more: read its log without follow")
     return await _answer(services, call, call.run_id)
 
 
@@ -184,14 +186,20 @@ async def _whole(services: Backend, namespace: str, run_id: UUID) -> bytes:
     there = {row["claim"] for row in fresh}
     parts = [
         await services.blobs.get_piece(row["blob"], row["first"], row["length"])
-        for row in await services.logs.kept(namespace, run_id)
+        for row in await _kept(services, namespace, run_id)
         if row["claim"] not in there
     ]
     return b"".join([*parts, *(row["body"].encode() for row in fresh)])
 
 
-async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
+async def _kept(services: Backend, namespace: str, run_id: UUID) -> list[Any]:
+    """Where its logs are in object storage; of an archived run, the archive knows it."""
     kept = await services.logs.kept(namespace, run_id)
+    return kept or await services.archive_lookup.logs(namespace, run_id)
+
+
+async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
+    kept = await _kept(services, namespace, run_id)
     for row in reversed(kept):
         if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], _URL_VALID)):
             return json_response(LogUrl(url=address, expires_time=services.now + _URL_VALID))

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import DEFAULT_RANGE, LIST_PARAMETERS, owner_within, read_limit, run_filter
-from rota.api.representations import show_attempt_row, show_run_row, show_runs, show_timeline
+from rota.api.representations import show_attempt_row, show_page, show_run_row, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
 from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_run
@@ -38,8 +38,7 @@ async def list_runs(services: Backend, call: ApiRequest) -> RunList:
     """List runs: those of the last 24 hours, unless a time or status is given."""
     limit = read_limit(call.query)
     wanted = run_filter(call.query, services.now, call.only)
-    rows = await services.runs.find_soon(call.namespace, wanted, limit)
-    return show_runs(rows, limit)
+    return show_page(await services.runs.find_page(call.namespace, wanted, limit))
 
 
 @Operation(
@@ -71,6 +70,8 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     if attempts and waits_again(row):
         out.error = attempts[-1]["error"]
     out.timeline = show_timeline(row, attempts)
+    if row.get("archived"):
+        return out
     if waiting_for := await services.waiting_reasons.explain(row, naming=call.only is None):
         out.waiting_for = waiting_for
     return out
@@ -100,7 +101,12 @@ def _read_wait(call: ApiRequest) -> float:
 @Operation("POST", "/v1/runs/{runId}/cancel", Right.CHANGE, status=202, errors=(404, 409))
 async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Cancel a run; if it is running, its worker is asked to stop it."""
-    status = await services.cancellations.cancel_run(call.namespace, call.run_id)
+    try:
+        status = await services.cancellations.cancel_run(call.namespace, call.run_id)
+    except NotFoundError:
+        if await services.archive_lookup.get(call.namespace, call.run_id) is not None:
+            raise ConflictError("the run has ended, and is archived") from None
+        raise
     return RunCancelled(run_id=show_run(call.run_id), status=status, cancel_requested=True)
 
 
@@ -133,6 +139,8 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     row = await services.runs.get(call.namespace, call.run_id)
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
+    if row.get("archived"):
+        raise _archived()
     if again := await _resumed(services, call, row):
         return again
     made = await services.redrives.rerun(call.namespace, [call.run_id], "retry", services.now)
@@ -151,6 +159,10 @@ async def _resumed(services: Backend, call: ApiRequest, row: Any) -> RunStarted 
         return None
     shown = show_run_row(row, whole=False)
     return RunStarted(job_id=shown.job_id, run_id=shown.run_id, status="scheduled")
+
+
+def _archived() -> ConflictError:
+    return ConflictError("the run is archived: restore its day first (`rota archive restore`)")
 
 
 def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:

@@ -33,6 +33,7 @@ EVENTS = "rota_events"  # payload: empty; events were recorded, or destinations 
 # How long ends are told after the last AWAITED. Servers repeat it in less than half the time while clients wait.
 AWAITED_SECONDS = 3.0
 MOST_MARKS = 100  # in one announcement; to look is cheaper then, and a payload has its limit
+ARCHIVE = "archive"  # payload of SCHEDULE: a day is to be archived or restored, and nothing else
 SOON = "soon"  # payload of SCHEDULE: a run was made that is due in a moment, and nothing else
 # Schedulers that sleep look at what comes up at least this often: a run that is due later needs no wake-up.
 SOON_SECONDS = 10.0
@@ -82,10 +83,11 @@ class WakeUps:
         soon: bool = False,
         tasks: bool = False,
         events: bool = False,
+        archive: bool = False,
     ) -> None:
         """Wakes workers of these pools, these workers, schedulers for gates, workflows, schedules or runs that are
         due within SOON_SECONDS, processes that end runs, those that wait for these runs (each with its namespace),
-        those that know announced tasks, or the one that sends events, within a tick."""
+        those that know announced tasks, the one that sends events, or those that archive, within a tick."""
         if not self._enabled:
             return
         told = False
@@ -94,7 +96,9 @@ class WakeUps:
             (WORKER, {*map(str, workers), *([""] if every_worker else ())}),
             (GATE, {""} if gates else set()),
             (FLOW, {""} if flows else set()),
-            (SCHEDULE, {*([""] if schedules else ()), *([SOON] if soon and self._must_tell_soon() else ())}),
+            (SCHEDULE, {""} if schedules else set()),
+            (SCHEDULE, {SOON} if soon and self._must_tell_soon() else set()),
+            (SCHEDULE, {ARCHIVE} if archive else set()),
             (AWAITED, {"now"} if awaited else set()),
             (ENDED, _marks(ended)),
             (TASKS, {""} if tasks else set()),

@@ -31,7 +31,7 @@ _TABLES = """
     dead_letters       SID     I       namespace
     departures         SIUD    I       namespace
     jobs               SIU     SI      namespace
-    payloads           SI      SI      namespace
+    payloads           SID     SI      namespace
     submission_keys    SIUD    SIU     namespace
     chosen_ids         SI      SI      namespace
     dependencies       SIUD    -       -
@@ -85,6 +85,9 @@ _TABLES = """
     alert_minutes      SIUD    -       -
     late_fires         SIUD    -       -
     outside_heartbeats SIU     -       -
+    retention          SIU     -       -
+    archives           SIU     -       -
+    late_ends          S       -       -
 """
 
 # USAGE: the next number, not a number of one's choice.
@@ -113,6 +116,15 @@ _FUNCTIONS = """
     id_floor             server
     make_day             server worker
     drop_log_days        server
+    watch_day            server
+    holds_day            server
+    detach_day           server
+    drop_day             server
+    payloads_of_day      server
+    restore_rows         server
+    attach_day           server
+    trim_audit           server
+    note_late            -
     make_day_of          -
     refuse_change        -
     await_others         -

@@ -24,6 +24,7 @@ CREATE SCHEMA rota;
 \ir tables_fleet.sql
 \ir tables_access.sql
 \ir tables_alerts.sql
+\ir tables_archive.sql
 \ir indexes_before_17.sql
 \ir runs_view.sql
 
@@ -39,6 +40,17 @@ CREATE SCHEMA rota;
 \ir make_day.sql
 \ir make_day_of.sql
 \ir drop_log_days.sql
+
+-- The archive.
+\ir note_late.sql
+\ir watch_day.sql
+\ir holds_day.sql
+\ir detach_day.sql
+\ir drop_day.sql
+\ir payloads_of_day.sql
+\ir restore_rows.sql
+\ir attach_day.sql
+\ir trim_audit.sql
 
 -- Narrow database roles.
 \ir bound_to.sql

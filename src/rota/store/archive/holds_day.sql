@@ -1,0 +1,4 @@
+-- What still needs runs with these ids; see the function.
+-- Index: primary keys.
+-- Locks: none
+SELECT rota.holds_day(:first, :before)

@@ -1,0 +1,16 @@
+-- A page of a period's attempts, run by run, with how the run ended.
+-- Index: primary key of attempts, one day of it, and of finished_runs.
+-- Locks: none
+-- Plan: custom
+-- Idioms: OFFSET 0.
+SELECT t.namespace, t.run_id, t.claim, t.number, t.worker_id, t.started_at, t.finished_at, t.outcome,
+       t.error, t.traceback, r.status
+  FROM rota.attempts AS t
+  LEFT JOIN LATERAL (
+       SELECT r.status FROM rota.finished_runs AS r
+        WHERE r.namespace = t.namespace AND r.id = t.run_id AND r.id >= :first AND r.id < :before OFFSET 0
+       ) AS r ON true
+ WHERE t.run_id >= :first AND t.run_id < :before
+   AND (t.namespace, t.run_id, t.claim) > (:after_namespace, :after_id, :after_claim)
+ ORDER BY t.namespace, t.run_id, t.claim
+ LIMIT :limit
