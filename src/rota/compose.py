@@ -21,6 +21,7 @@ from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.processes import SUPERVISED, run_until_stopped, start_anew
+from rota.scheduler.log_targets.address import open_target
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
@@ -147,6 +148,7 @@ def build_scheduler(settings: Settings, database: Database, lease_database: Data
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
         app_patience=timedelta(seconds=settings.app_patience_seconds),
+        log_target=open_target(settings.log_export_url, settings.log_export_authorization, settings.log_export_tenant),
     )
 
 

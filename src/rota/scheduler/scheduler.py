@@ -16,6 +16,9 @@ from rota.scheduler.firer import Firer
 from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.indexer import Indexer
 from rota.scheduler.lease_keeper import LeaseKeeper
+from rota.scheduler.log_exporter import LogExporter
+from rota.scheduler.log_indexer import LogIndexer
+from rota.scheduler.log_targets import LogTarget
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
@@ -39,6 +42,8 @@ from rota.store.flow import Flows
 from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
+from rota.store.logs.blocks import LogBlocks
+from rota.store.logs.exports import LogExports
 from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
@@ -72,6 +77,7 @@ class Scheduler:
         blobs: Blobs | None = None,
         app_patience: timedelta = _APP_PATIENCE,
         clock: DatabaseClock | None = None,
+        log_target: LogTarget | None = None,
     ) -> None:
         self.id = uuid4()
         clock = clock or DatabaseClock()
@@ -114,7 +120,20 @@ class Scheduler:
             declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
             is_listening=self._is_listening,
         )
-        self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
+        blocks = LogBlocks(database)
+        self.log_keeper: LogUploader | None = None
+        self.log_indexer: LogIndexer | None = None
+        self.log_exporter: LogExporter | None = None
+        if blobs:
+            if log_target:
+                self.log_exporter = LogExporter(
+                    exports=LogExports(database), blocks=blocks, blobs=blobs, target=log_target, leases=leases
+                )
+            on_export = self.log_exporter.expect if self.log_exporter else None
+            self.log_keeper = LogUploader(
+                logs=Logs(database), blocks=blocks, blobs=blobs, on_export=on_export, leases=leases
+            )
+            self.log_indexer = LogIndexer(blocks=blocks, blobs=blobs, leases=leases)
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
@@ -160,7 +179,7 @@ class Scheduler:
             self.rezoner,
             self.reconciler,
             self.outlook,
-            *((self.log_keeper,) if self.log_keeper else ()),
+            *(service for service in (self.log_keeper, self.log_indexer, self.log_exporter) if service),
             *((self._listener,) if self._listener else ()),
         )
 

@@ -61,6 +61,7 @@ CREATE SCHEMA rota;
 \ir count_end.sql
 \ir note_calendars.sql
 \ir refuse_unexcluded.sql
+\ir note_unindexed.sql
 
 -- Rights are granted per role, by store/schema/database_roles.py; USAGE on the schema must not imply EXECUTE.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;
