@@ -23,7 +23,7 @@ from uuid import UUID
 from rota.blobs import BlobMissingError, Blobs
 from rota.contract.runs import LogMatch
 from rota.domain.ids import FIRST_ID, show_run
-from rota.domain.log_index import Member, fold, searched_entries
+from rota.domain.log_index import Member, fold, is_shared, own_key, searched_entries
 from rota.service import Breather
 from rota.store.logs.blocks import FoundBlock, LogBlocks, LogFilter, LogKey
 
@@ -168,18 +168,32 @@ class _Search:
         wanted = [member for member in block.members if is_wanted((member.run_id, member.claim))]
         if not wanted:
             return []
-        async with self._reads:
-            try:
-                whole = await self._blobs.get_piece(block.blob, block.first, block.length)
-            except BlobMissingError:
-                return []  # its retention has ended
+        if not is_shared(block.blob):
+            read = await asyncio.gather(*(self._read_own(member) for member in wanted))
+            return [log for log in read if log]
+        whole = await self._piece(block.blob, block.first, block.length)
         await self._breather.breathe()
         if self._text not in fold(whole.decode("utf-8", "replace")):
             return []
-        return [log for member in wanted if (log := self._log_of(whole, member))]
+        return [
+            log
+            for member in wanted
+            if (log := self._log_of(member, whole[member.first : member.first + member.length]))
+        ]
 
-    def _log_of(self, whole: bytes, member: Member) -> FoundLog | None:
-        body = whole[member.first : member.first + member.length].decode("utf-8", "replace")
+    async def _read_own(self, member: Member) -> FoundLog | None:
+        key = own_key(self._question.namespace, member.run_id, member.claim)
+        return self._log_of(member, await self._piece(key, 0, member.length))
+
+    async def _piece(self, key: str, first: int, length: int) -> bytes:
+        async with self._reads:
+            try:
+                return await self._blobs.get_piece(key, first, length)
+            except BlobMissingError:
+                return b""  # its retention has ended
+
+    def _log_of(self, member: Member, piece: bytes) -> FoundLog | None:
+        body = piece.decode("utf-8", "replace")
         return FoundLog((member.run_id, member.claim), member.attempt, body) if self._text in fold(body) else None
 
     def lines(self, log: FoundLog, place: Place) -> Iterator[tuple[int, LogMatch]]:

@@ -1,7 +1,7 @@
 """The index of logs: which blocks of text can contain what is searched for.
 
-A block is a stretch of an object in object storage: whole logs of attempts, one after the other, of one owner and about
-one time. Its filter is a set of bits. Each sequence of three and of five bytes within a word sets one bit, and so does
+A block has the whole logs of some attempts, of one owner and about one time: a stretch of an object in object storage
+that many logs share, or logs that have an object each. Its filter is a set of bits. Each sequence of three and of five bytes within a word sets one bit, and so does
 each label of its runs (task, job, pool, name, tag). A search has bits, too: a block that lacks one of them does not
 have the text. A block that has them all is read, since different words may have set them.
 
@@ -19,12 +19,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
+from rota.domain.ids import day_of, show_run
+
 BLOCK_BYTES = 512 * 1024  # of text, unless one log is larger
 BLOCK_SPAN_MILLISECONDS = 120_000  # between its runs: a search of a time reads little beside it
 _SHORT, _LONG = 3, 5
 _BITS_PER_ENTRY = 6  # a sixth of the bits is set
 _BITS_PER_BYTE = 2  # the budget: a filter has at most a quarter of the size of its text
 _FEWEST_BITS = 512
+_SHARED = "/together/"
 _MEMBER = struct.Struct(">16sqHI")
 _MOST_ATTEMPTS = 0xFFFF
 
@@ -51,7 +54,7 @@ class IndexedLog(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A stretch of an object, with the earliest and the latest of its runs."""
+    """Logs that are searched together, with the earliest and the latest of their runs."""
 
     first_run: UUID
     last_run: UUID
@@ -59,6 +62,21 @@ class Block(NamedTuple):
     length: int
     members: bytes
     filter: bytes
+
+
+def own_key(namespace: str, run_id: UUID, claim: int) -> str:
+    """The key of the object of a log that has one of its own."""
+    return f"logs/{day_of(run_id)}/{namespace}/{show_run(run_id)}-{claim}.log"
+
+
+def shared_key(day: str, name: str) -> str:
+    """The key of an object that logs of this day share."""
+    return f"logs/{day}{_SHARED}{name}.log"
+
+
+def is_shared(key: str) -> bool:
+    """Whether logs share the object."""
+    return _SHARED in key
 
 
 def fold(text: str) -> str:
@@ -91,7 +109,7 @@ def searched_entries(text: str, labels: Iterable[bytes] = ()) -> list[int]:
 
 
 def make_blocks(logs: Iterable[IndexedLog]) -> Iterator[Block]:
-    """Blocks of logs of one object, in the order in which they lie there."""
+    """Blocks of logs, in the order in which they lie in their object."""
     portion: list[IndexedLog] = []
     for log in logs:
         if portion and not _belongs(log, portion):

@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from rota.domain.log_index import IndexedLog, labels_of, make_blocks
+from rota.domain.ids import day_of
+from rota.domain.log_index import IndexedLog, is_shared, labels_of, make_blocks, read_members
 from rota.store.logs.blocks import PlacedBlock
 
 
@@ -32,21 +33,31 @@ def owner_of(log: Any, runs: Mapping[tuple[str, UUID], Any]) -> str:
 
 async def place_blocks(logs: Sequence[CopiedLog], runs: Mapping[tuple[str, UUID], Any]) -> list[PlacedBlock]:
     """The blocks of these logs. In a thread: a megabyte takes about a tenth of a second."""
-    return await asyncio.to_thread(_place, [log for log in logs if log.body], runs)
+    return await asyncio.to_thread(blocks_of, logs, runs)
 
 
-def _place(logs: list[CopiedLog], runs: Mapping[tuple[str, UUID], Any]) -> list[PlacedBlock]:
+def blocks_of(logs: Sequence[CopiedLog], runs: Mapping[tuple[str, UUID], Any]) -> list[PlacedBlock]:
+    """The blocks of these logs: each of one namespace and owner, and of one object if the logs share it."""
+
     def group(log: CopiedLog) -> tuple[str, str, str]:
         run = runs.get((log.namespace, log.run_id))
-        return log.namespace, run["owner"] if run else "", log.blob
+        # Those with objects of their own are one group for each day.
+        return log.namespace, run["owner"] if run else "", log.blob if is_shared(log.blob) else day_of(log.run_id)
 
-    def indexed(log: CopiedLog) -> IndexedLog:
+    def indexed(log: CopiedLog, first: int) -> IndexedLog:
         run = runs.get((log.namespace, log.run_id))
-        return IndexedLog(log.run_id, log.claim, log.attempt, log.first, log.body, labels_of(run) if run else ())
+        return IndexedLog(log.run_id, log.claim, log.attempt, first, log.body, labels_of(run) if run else ())
 
-    logs.sort(key=lambda log: (group(log), log.first))
-    return [
-        PlacedBlock(namespace, owner, blob, block)
-        for (namespace, owner, blob), some in groupby(logs, group)
-        for block in make_blocks(map(indexed, some))
-    ]
+    ordered = sorted((log for log in logs if log.body), key=lambda log: (group(log), log.first, log.run_id, log.claim))
+    placed = []
+    for (namespace, owner, _), some in groupby(ordered, group):
+        together, first = [], 0
+        for log in some:
+            # Logs with objects of their own are searched as if they lay one after the other.
+            together.append((log, indexed(log, log.first if is_shared(log.blob) else first)))
+            first += len(log.body)
+        blobs = {(log.run_id, log.claim): log.blob for log, _ in together}
+        for block in make_blocks(log for _, log in together):
+            begin = read_members(block.members)[0]
+            placed.append(PlacedBlock(namespace, owner, blobs[begin.run_id, begin.claim], block))
+    return placed

@@ -6,7 +6,8 @@ with the blocks by which searches find it (domain/log_index.py). A day's chunks 
 been copied.
 
 The log of an attempt whose worker died has no end; it gets one a minute after the attempt was declared lost, or when
-its day is over. A crash between the copy and the record leaves an unused object behind, under the same day as the others.
+its day is over. A crash between the copy and the record leaves an unused object behind, under the same day as the
+others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from rota.blobs import BlobError, Blobs
-from rota.domain.ids import day_of, floor_id, show_run
+from rota.domain.ids import day_of, floor_id
+from rota.domain.log_index import own_key, shared_key
 from rota.scheduler.block_maker import CopiedLog, owner_of, place_blocks
 from rota.scheduler.shard_service import ShardService
 from rota.scheduler.sweeper import SWEEPING_SHARD
@@ -96,10 +98,10 @@ class LogUploader(ShardService):
             self._on_export()
         return len(rows)
 
-    async def _keep_each(self, day: str, rows: list[Any], _runs: _Runs) -> tuple[list[KeptLog], list[CopiedLog]]:
+    async def _keep_each(self, _day: str, rows: list[Any], _runs: _Runs) -> tuple[list[KeptLog], list[CopiedLog]]:
         kept, copied = [], []
         for row in rows:
-            key = f"logs/{day}/{row['namespace']}/{show_run(row['run_id'])}-{row['claim']}.log"
+            key = own_key(row["namespace"], row["run_id"], row["claim"])
             body = (row["body"] or "").encode()
             if body:
                 await self._blobs.put(key, body)
@@ -109,7 +111,7 @@ class LogUploader(ShardService):
 
     async def _keep_together(self, day: str, rows: list[Any], runs: _Runs) -> tuple[list[KeptLog], list[CopiedLog]]:
         """Logs of one owner lie together, in the order of their runs: they share blocks."""
-        key = f"logs/{day}/together/{uuid4().hex}.log"
+        key = shared_key(day, uuid4().hex)
         whole = bytearray()
         kept, copied = [], []
         for row in sorted(rows, key=lambda row: (row["namespace"], owner_of(row, runs), row["run_id"], row["claim"])):

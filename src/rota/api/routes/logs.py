@@ -22,6 +22,7 @@ from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_p
 from rota.blobs import BlobError
 from rota.contract.runs import LogLine, LogList, LogUrl
 from rota.domain.ids import FIRST_ID, floor_id, parse_run, show_run
+from rota.domain.log_index import is_shared
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, DatabaseUnavailableError, NotFoundError
 from rota.store.logs.blocks import LogFilter
@@ -289,7 +290,7 @@ async def _parts(services: Backend, namespace: str, run_id: UUID) -> AsyncIterat
 async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
     kept = await services.logs.kept(namespace, run_id)
     for row in reversed(kept):
-        if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], _URL_VALID)):
+        if not is_shared(row["blob"]) and (address := await services.blobs.url(row["blob"], _URL_VALID)):
             return json_response(LogUrl(url=address, expires_time=services.now + _URL_VALID))
     raise NotFoundError("the run's log has no URL; read it without url=true")
 

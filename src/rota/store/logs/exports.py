@@ -36,13 +36,14 @@ class LogExports:
         return await self._database.fetch("growing_logs", seconds=seconds, limit=limit)
 
     async def note(self, logs: Sequence[SentLog]) -> None:
-        """Records what has arrived."""
+        """Records what has arrived; the last word on a log counts."""
+        latest = {log[:3]: log for log in logs}.values()
 
         async def write(statements: Statements) -> None:
-            parts = [log[:5] for log in logs if not log.whole]
+            parts = [log[:5] for log in latest if not log.whole]
             if parts:
                 await statements.fetch("note_exported", **columns(parts, "namespaces run_ids claims lines chunks"))
-            whole = [log[:3] for log in logs if log.whole]
+            whole = [log[:3] for log in latest if log.whole]
             if whole:
                 await statements.fetch("forget_exports", **columns(whole, "namespaces run_ids claims"))
 

@@ -40,12 +40,12 @@ CREATE TABLE rota.kept_logs (
     PRIMARY KEY (namespace, run_id, claim)
 ) PARTITION BY RANGE (run_id);
 
--- Stretches of objects with the logs of several attempts, of one owner and about one time, and what can be in them
--- (domain/log_index.py). Partitioned like the history; the runs of a block are of one day.
+-- Logs of several attempts, of one owner and about one time, and what can be in them (domain/log_index.py): a stretch of
+-- an object that logs share, or logs with an object each. Partitioned like the history; its runs are of one day.
 CREATE TABLE rota.log_blocks (
     namespace text COLLATE "C" NOT NULL,
     last_run  uuid NOT NULL,            -- the latest of its runs
-    blob      text COLLATE "C" NOT NULL,  -- the object's key
+    blob      text COLLATE "C" NOT NULL,  -- the object's key; of the first log if each has its own
     first     bigint NOT NULL,          -- the first byte in it
     length    integer NOT NULL,         -- how many bytes
     first_run uuid NOT NULL,            -- the earliest of its runs
