@@ -28,6 +28,7 @@ import msgspec
 from bench.lab import Lab
 from bench.progress import Progress
 from rota.blobs import Blobs
+from rota.client import AsyncClient
 from rota.domain.ids import new_id
 from rota.domain.run import Claim, LogChunk
 from rota.ops.bench_load import Connections, Spread, percentile
@@ -186,11 +187,13 @@ async def _search(lab: Lab, day: datetime) -> list[Searched]:
     times = {"startTime": day.isoformat(), "endTime": (day + timedelta(days=1)).isoformat()}
     async with lab.connect(1) as connections:
         number = await _some_number(connections, times)
-        texts = (NEEDLE, number, "order", "Xanthippe", "4711 4711")
-        of_all = [await _ask(connections, text, "all", times) for text in texts]
+        wanted = (NEEDLE, number, "order", "Xanthippe", "4711 4711")
+        of_all = [await _ask(connections, text, "all", times) for text in wanted]
     async with Connections(lab.url, await _key_of_small(lab), 1) as connections:
-        texts = (NEEDLE, "order", "Xanthippe")
-        return [*of_all, *[await _ask(connections, text, "a tenant with 1 % of the lines", times) for text in texts]]
+        return of_all + [
+            await _ask(connections, text, "a tenant with 1 % of the lines", times)
+            for text in (NEEDLE, "order", "Xanthippe")
+        ]
 
 
 async def _some_number(connections: Connections, times: dict[str, str]) -> str:

@@ -1,9 +1,10 @@
 """The index of logs: which blocks of text can contain what is searched for.
 
 A block has the whole logs of some attempts, of one owner and about one time: a stretch of an object in object storage
-that many logs share, or logs that have an object each. Its filter is a set of bits. Each sequence of three and of five bytes within a word sets one bit, and so does
-each label of its runs (task, job, pool, name, tag). A search has bits, too: a block that lacks one of them does not
-have the text. A block that has them all is read, since different words may have set them.
+that many logs share, or logs that have an object each. Its filter is a set of bits. Each sequence of three and of five
+bytes within a word sets one bit, and so does each label of its runs (task, job, pool, name, tag). A search has bits,
+too: a block that lacks one of them does not have the text. A block that has them all is read, since different words may
+have set them.
 
 Sequences of three find any part of a word. Those of five tell numbers and ids apart: every block with a few hundred
 numbers has all sequences of three digits.
