@@ -158,7 +158,9 @@ def test_logs_are_shown_followed_and_searched(rota):
         ((), "give a run or a job"),
         (("run_x",), "no job has the id or the name"),
         ((NO_RUN,), "no such run"),
-        ((NO_RUN, "--search", "x"), "can't be used with a run"),
+        ((NO_RUN, "--search", "x", "--follow"), "can't be used with --follow"),
+        ((NO_RUN, "--task", "x"), "needs --search, or --follow without a run"),
+        ((NO_RUN, "--search", "x", "--level", "loud"), "must be one of debug, info"),
         ((NO_RUN, "--json"), "needs --follow or --search"),
     ],
 )

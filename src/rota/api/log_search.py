@@ -93,7 +93,7 @@ class LogSearch:
             fresh, floor = await search.fresh(place, many)
             blocks, stopped = await search.blocks(place, many)
             floor = max(floor or FIRST_ID, stopped or FIRST_ID)
-            if floor >= place.run_id:
+            if FIRST_ID < floor and place.run_id <= floor:
                 many *= 4  # so much overlaps here that this is no progress
                 continue
             async for log in search.logs(fresh, blocks, place, floor):
@@ -239,7 +239,7 @@ def level_of(stream: str, text: str) -> str | None:
     return text.partition(" ")[0].lower() if stream == "log" else None
 
 
-def find_all(text: str, wanted: str) -> list[tuple[int, int]]:
+def find_all(text: str, wanted: str) -> list[list[int]]:
     """Where a text contains another whose case was taken away: begin and end of each place, in characters."""
     folded = fold(text)
     if len(folded) == len(text):
@@ -249,7 +249,7 @@ def find_all(text: str, wanted: str) -> list[tuple[int, int]]:
         origins = [at for at, character in enumerate(text) for _ in fold(character)]
         spans = [match.span() for match in re.finditer(re.escape(wanted), folded)]
         found = [(origins[begin], origins[end - 1] + 1) for begin, end in spans]
-    return found[:_MOST_HIGHLIGHTS]
+    return [list(span) for span in found[:_MOST_HIGHLIGHTS]]
 
 
 def _before(run_id: UUID) -> UUID:

@@ -263,7 +263,7 @@ class LogMatch(LogLine, kw_only=True):
 
     line: int = 0
     """its number within the log of the attempt, 1 for the first"""
-    highlights: list[tuple[int, int]] = field(default_factory=list)
+    highlights: list[list[int]] = field(default_factory=list)
     """where the text occurs in it: begin and end of each place, in characters from 0"""
     before: list[str] = field(default_factory=list)
     """lines before it, as many as `context` says"""
