@@ -1,9 +1,9 @@
 """Logs: a search in a day of many lines must be fast, its index small, and lines must not cost noticeably more.
 
 A day of logs is put into object storage and into the index directly, with the code by which schedulers do it; runs of
-four owners in one namespace, and a few in another. Then texts are asked for over HTTP: one that is there once, one that
-is nowhere, one in nearly every line, a part of a number. After that, logs are written and copied with the index and
-without, in turns: what a line costs.
+four owners in one namespace, and a few in another. To save time, each text stands there COPIES times. Then texts are
+asked for over HTTP: one that is there once, one that is nowhere, one in nearly every line, a part of a number. After
+that, logs are written and copied with the index and without, in turns: what a line costs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from bench.progress import Progress
 from rota.blobs import Blobs
 from rota.client import AsyncClient
 from rota.domain.ids import new_id
+from rota.domain.log_index import Block, pack_members, read_members, shared_key
 from rota.domain.run import Claim, LogChunk
 from rota.ops.bench_load import Connections, Spread, percentile
 from rota.scheduler import log_uploader
@@ -42,6 +43,7 @@ from rota.store.schema.migrate import bring_up_to_date
 
 LINES_PER_LOG = 10
 LOGS_PER_OBJECT = 500
+COPIES = 10
 OWNERS = 4
 ASKED = 15
 NEEDLE = "Wolpertinger"
@@ -114,17 +116,16 @@ async def measure_logs(progress: Progress, *, lines: int, written: int, turns: i
 
 
 async def _plant(lab: Lab, day: datetime, lines: int) -> int:
-    logs = lines // LINES_PER_LOG
-    directory = lab.home / "blobs"
+    """Returns the size of the text."""
+    logs = lines // LINES_PER_LOG // COPIES
+    step = timedelta(days=1) / COPIES / max(1, logs)
     size = 0
-    loop = asyncio.get_running_loop()
     await lab.database.execute("SELECT rota.make_day($1)", day.date())
     # Not forked: this process has threads.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        firsts = range(0, logs, LOGS_PER_OBJECT)
-        step = timedelta(days=1) / max(1, logs)
-        make = partial(_make_object, directory, day, step, logs)
-        coming = [loop.run_in_executor(pool, make, first) for first in firsts]
+        make = partial(_make_objects, lab.home / "blobs", day, step, logs)
+        loop = asyncio.get_running_loop()
+        coming = [loop.run_in_executor(pool, make, first) for first in (-1, *range(0, logs, LOGS_PER_OBJECT))]
         for made in coming:
             rows = await made
             size += sum(row[4] for row in rows)
@@ -134,24 +135,47 @@ async def _plant(lab: Lab, day: datetime, lines: int) -> int:
     return size
 
 
-def _make_object(directory: Path, day: datetime, step: timedelta, logs: int, first: int) -> list[tuple[Any, ...]]:
-    """An object with logs from this one on, as an uploader lays them out; the rows of its blocks."""
+def _make_objects(directory: Path, day: datetime, step: timedelta, logs: int, first: int) -> list[tuple[Any, ...]]:
+    """Objects with logs from this one on, as an uploader lays them out; the rows of their blocks. -1: the one log with
+    the rare word."""
     chance = random.Random(first)  # noqa: S311 - repeatable
-    key = f"logs/{day.date().isoformat()}/together/{uuid4().hex}.log"
-    numbers = range(first, min(first + LOGS_PER_OBJECT, logs))
-    made = sorted((_tenant(number), new_id((day + number * step).timestamp()), number) for number in numbers)
+    numbers = range(first, min(first + LOGS_PER_OBJECT, logs)) if first >= 0 else (logs // 3,)
+    made = sorted((_tenant(number), number) for number in numbers)
+    texts = ["".join(_lines(chance, day)).encode() for _ in made]
+    if first < 0:
+        texts = [f"{_stamp(day)} stdout the {NEEDLE} was here\n".encode()]
+    whole = b"".join(texts)
+    rows: list[tuple[Any, ...]] = []
+    blocks: list[PlacedBlock] = []
+    for copy in range(COPIES if first >= 0 else 1):
+        key = shared_key(day.date().isoformat(), uuid4().hex)
+        path = directory / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(whole)
+        ids = [new_id((day + (copy * logs + number) * step).timestamp()) for _, number in made]
+        if not blocks:
+            blocks = _blocks(made, ids, texts, key)
+        rest = iter(ids)
+        rows += [_row(block._replace(blob=key, block=_with_runs(block.block, rest, copy))) for block in blocks]
+    return rows
+
+
+def _blocks(
+    made: list[tuple[tuple[str, str], int]], ids: list[UUID], texts: list[bytes], key: str
+) -> list[PlacedBlock]:
     copied, runs, at = [], {}, 0
-    for (namespace, owner), run_id, number in made:
-        body = "".join(_lines(chance, day + number * step)).encode()
-        if number == logs // 3:
-            body += f"{_stamp(day)} stdout the {NEEDLE} was here\n".encode()
-        copied.append(CopiedLog(namespace, run_id, number + 1, 1, key, at, body))
+    for ((namespace, owner), number), run_id, text in zip(made, ids, texts, strict=True):
+        copied.append(CopiedLog(namespace, run_id, number + 1, 1, key, at, text))
         runs[namespace, run_id] = _run(owner, run_id, number)
-        at += len(body)
-    path = directory / key
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(log.body for log in copied))
-    return [_row(placed) for placed in blocks_of(copied, runs)]
+        at += len(text)
+    return blocks_of(copied, runs)
+
+
+def _with_runs(block: Block, ids: Iterator[UUID], copy: int) -> Block:
+    """The block with runs of another time."""
+    members = [(next(ids), member.claim + (copy << 40), 1, member.length) for member in read_members(block.members)]
+    runs = [member[0] for member in members]
+    return block._replace(first_run=min(runs), last_run=max(runs), members=pack_members(members))
 
 
 def _tenant(number: int) -> tuple[str, str]:

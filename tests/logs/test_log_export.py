@@ -103,6 +103,7 @@ async def test_a_target_that_nobody_listens_at_keeps_nothing_from_being_sent_lat
     await write(engine, ago(minutes=1), "patience")
     await copied(engine)
     await exporter.tick()
+    await exporter._target.close()
     exporter._target = open_target(bulk.target, None, None)
     await exporter.catch_up()
     await exporter.close()

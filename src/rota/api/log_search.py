@@ -93,7 +93,7 @@ class LogSearch:
             fresh, floor = await search.fresh(place, many)
             blocks, stopped = await search.blocks(place, many)
             floor = max(floor or FIRST_ID, stopped or FIRST_ID)
-            if FIRST_ID < floor and place.run_id <= floor:
+            if floor > FIRST_ID and place.run_id <= floor:
                 many *= 4  # so much overlaps here that this is no progress
                 continue
             async for log in search.logs(fresh, blocks, place, floor):

@@ -128,6 +128,14 @@ def _belongs(log: IndexedLog, portion: Sequence[IndexedLog]) -> bool:
     return log.first == end and end - begin < BLOCK_BYTES and max(times) - min(times) <= BLOCK_SPAN_MILLISECONDS
 
 
+def pack_members(logs: Iterable[tuple[UUID, int, int, int]]) -> bytes:
+    """Run, claim, attempt and length of each log of a block."""
+    return b"".join(
+        _MEMBER.pack(run_id.bytes, claim, min(attempt, _MOST_ATTEMPTS), length)
+        for run_id, claim, attempt, length in logs
+    )
+
+
 def read_members(packed: bytes) -> list[Member]:
     """The logs of a block."""
     members, first = [], 0
@@ -161,9 +169,7 @@ def _entries(text: str) -> set[bytes]:
 
 
 def _make_block(logs: Sequence[IndexedLog]) -> Block:
-    packed = b"".join(
-        _MEMBER.pack(log.run_id.bytes, log.claim, min(log.attempt, _MOST_ATTEMPTS), len(log.body)) for log in logs
-    )
+    packed = pack_members((log.run_id, log.claim, log.attempt, len(log.body)) for log in logs)
     text = "\n".join(_said(log.body) for log in logs)
     labels = {entry for log in logs for entry in log.labels}
     length = sum(len(log.body) for log in logs)
