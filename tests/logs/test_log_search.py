@@ -201,6 +201,22 @@ async def test_one_owner_does_not_learn_from_cursors_what_others_have_written(en
         assert (page["items"], page["nextCursor"]) == ([], None)
 
 
+async def test_logs_of_runs_that_are_gone_are_for_those_who_see_everything(engine, somebody):
+    await write(engine, ago(days=1), "needle of a run that history has dropped")
+    await copied(engine)
+    assert len(await texts(engine.api, "needle")) == 1
+    alice = await somebody("submitter", owner="alice")
+    for query in ({}, {"owner": "alice"}, {"owner": "bob"}):
+        assert await texts(alice, "needle", **query) == []
+
+
+async def test_ids_that_others_chose_stay_unknown(engine, somebody):
+    await engine.submit(jobId="chosen-by-another")
+    alice = await somebody("submitter", owner="alice")
+    for job in ("chosen-by-another", "never-chosen"):
+        assert await texts(alice, "needle", jobId=job) == []
+
+
 async def test_blocks_of_one_owner_hold_nothing_of_others(engine, somebody, sql):
     for owner in ("alice", "bob", "carol"):
         client = await somebody("submitter", owner=owner)

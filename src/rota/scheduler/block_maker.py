@@ -59,5 +59,5 @@ def blocks_of(logs: Sequence[CopiedLog], runs: Mapping[tuple[str, UUID], Any]) -
         blobs = {(log.run_id, log.claim): log.blob for log, _ in together}
         for block in make_blocks(log for _, log in together):
             begin = read_members(block.members)[0]
-            placed.append(PlacedBlock(namespace, owner, blobs[begin.run_id, begin.claim], block))
+            placed.append(PlacedBlock(namespace, owner or None, blobs[begin.run_id, begin.claim], block))
     return placed

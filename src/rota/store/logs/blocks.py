@@ -23,10 +23,10 @@ LogKey = tuple[UUID, int]
 
 
 class PlacedBlock(NamedTuple):
-    """A block with its object, and whose it is."""
+    """A block with its object, and whose it is (None: not known)."""
 
     namespace: str
-    owner: str
+    owner: str | None
     blob: str
     block: Block
 

@@ -49,7 +49,7 @@ CREATE TABLE rota.log_blocks (
     first     bigint NOT NULL,          -- the first byte in it
     length    integer NOT NULL,         -- how many bytes
     first_run uuid NOT NULL,            -- the earliest of its runs
-    owner     text COLLATE "C" NOT NULL,  -- whose runs they are; '': not known
+    owner     text COLLATE "C",         -- whose runs they are; null: not known, and seen only by those who see all
     members   bytea NOT NULL,           -- run, claim, attempt and length of each log
     filter    bytea NOT NULL,           -- a bit for each short sequence of letters, and for each label of a run
     PRIMARY KEY (namespace, last_run, blob, first)
