@@ -19,6 +19,7 @@ from bench.growth import measure_growth
 from bench.http import measure_http
 from bench.idle import measure_idle
 from bench.lists import measure_lists
+from bench.logs import measure_logs
 from bench.operations import measure_operations
 from bench.progress import Progress
 from bench.punctuality import measure_punctuality
@@ -75,6 +76,12 @@ def scenarios(*, length: str) -> dict[str, Measure]:
             days=one(2, 5, 30),
             seconds=one(0.5, 8.0, 10.0),
             turns=one(1, 3, 5),
+        ),
+        "logs": lambda progress: measure_logs(
+            progress,
+            lines=one(20_000, 1_000_000, 10_000_000),
+            written=one(2000, 50_000, 100_000),
+            turns=one(1, 5, 5),
         ),
         "idle": lambda progress: measure_idle(
             progress, upcoming=one(1000, 100_000, 100_000), seconds=one(1.0, 20.0, 60.0)

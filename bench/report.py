@@ -24,6 +24,7 @@ from bench.http import Http
 from bench.http_load import Answers
 from bench.idle import Idle
 from bench.lists import Lists
+from bench.logs import LogFigures
 from bench.operations import OperationLags
 from bench.punctuality import Punctuality
 from bench.readers import Readers
@@ -66,6 +67,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     workflows: WorkflowFigures | None = None
     lists: Lists | None = None
     figures: FigureCosts | None = None
+    logs: LogFigures | None = None
     idle: Idle | None = None
 
 
@@ -110,6 +112,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += _lists_rows(results.lists) if results.lists else []
     rows += [_figures_row(results.figures)] if results.figures else []
     rows += _archive_rows(results.archive) if results.archive else []
+    rows += _log_rows(results.logs) if results.logs else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
 
@@ -327,6 +330,29 @@ def _figures_row(it: FigureCosts) -> Row:
             f"{it.counting_us:.2f} µs"
         ),
     )
+def _log_rows(it: LogFigures) -> list[Row]:
+    searches = [
+        (
+            f"search of {it.lines:,} lines for `{one.text}`, {one.tenant}",
+            f"{one.took.p50:.0f} ms",
+            f"median of {one.took.count}, at most {one.took.highest:.0f} ms; {one.found} lines on the page",
+        )
+        for one in it.searches
+    ]
+    cost = it.cost
+    return [
+        *searches,
+        (
+            "index of logs",
+            f"{it.index_bytes / it.text_bytes:.0%} of the text",
+            f"{it.index_bytes / MIB:,.0f} MiB beside {it.text_bytes / MIB:,.0f}, {it.blocks:,} blocks",
+        ),
+        (
+            "index of logs, for each line",
+            f"{cost.share:+.0%}",
+            f"processor time of writing and copying a line, {cost.with_index:.1f} µs beside {cost.without:.1f}",
+        ),
+    ]
 
 
 def _idle_row(it: Idle) -> Row:

@@ -22,6 +22,7 @@ from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.processes import SUPERVISED, run_until_stopped, start_anew
+from rota.scheduler.log_targets.address import open_target
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
@@ -153,6 +154,7 @@ def build_scheduler(settings: Settings, database: Database, lease_database: Data
         alert_seconds=settings.alert_seconds,
         heartbeat_url=settings.heartbeat_url,
         heartbeat_seconds=settings.heartbeat_seconds,
+        log_target=open_target(settings.log_export_url, settings.log_export_authorization, settings.log_export_tenant),
     )
 
 

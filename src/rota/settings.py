@@ -153,6 +153,14 @@ class Settings:
     these runs fail"""
     log_limit_bytes: Annotated[int, Bounds(1024)] = 2 * 1024 * 1024
     """how much of an attempt's log is kept"""
+    log_export_url: str | None = field(default=None, repr=False)
+    """where schedulers [send logs](../how-to/search-and-ship-logs.md#ship-logs-elsewhere): `elasticsearch+https://host:9200/index`,
+    `opensearch+https://…`, `loki+https://host:3100`, `file:///path` or `stdout:`; the same for all schedulers. Default:
+    nowhere"""
+    log_export_authorization: str | None = field(default=None, repr=False)
+    """the `Authorization` header for it, such as `ApiKey …` or `Bearer …`. Default: user and password of the address"""
+    log_export_tenant: str | None = None
+    """the `X-Scope-OrgID` header for it, for Loki with tenants"""
     worker_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0
     """a port on which the worker answers `GET /healthz`; 0: none, as under `rota dev`"""
     most_waiting_per_owner: _CountOrZero = 0
@@ -246,10 +254,11 @@ class Settings:
     @property
     def hidden(self) -> tuple[str, ...]:
         """What to mask in logs, errors and results: secrets, the token, passwords in addresses."""
-        addresses = (self.database_url, self.listen_url, self.blobs_url)
+        addresses = (self.database_url, self.listen_url, self.blobs_url, self.log_export_url)
         texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
         texts += self.destination_key
         texts.append(self.heartbeat_url or "")
+        texts.append(self.log_export_authorization or "")
         texts += [text for address in addresses if address for text in _passwords(address)]
         return tuple(text for text in texts if len(text) >= _MIN_SECRET)
 

@@ -127,6 +127,17 @@ async def test_readers_are_compared_with_none_and_with_sessions_that_only_comput
         assert 0 < beside.share_kept <= 1
 
 
+async def test_logs_are_found_by_all_and_by_a_tenant():
+    found = await short("logs")
+    lines = {(one.text, one.tenant == "all"): one.found for one in found.searches}
+    assert lines["Wolpertinger", True] == 1
+    assert lines["Wolpertinger", False] == 0
+    assert lines["Xanthippe", True] == 0
+    assert lines["order", True] == lines["order", False] == 50
+    assert min(found.cost.with_index, found.cost.without) > 0
+    assert 0 < found.index_bytes < found.text_bytes
+
+
 async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
     results = await run(["bloat", "idle"], length="short", output=tmp_path)
     assert results.bloat.dead_rows > 0

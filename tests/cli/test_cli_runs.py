@@ -152,13 +152,33 @@ def test_logs_are_shown_followed_and_searched(rota):
     assert "Nothing found" in rota.in_process("logs", "--search", "no such line anywhere").err
 
 
+def test_found_lines_have_context_and_can_not_change_the_terminal(rota, tmp_path):
+    script = rota.home / "scripts" / "colours.sh"
+    script.write_text("#!/bin/sh\necho before\nprintf 'a \\033[31mmarigold\\033[2J\\n'\necho after\n")
+    script.chmod(0o755)
+    made = rota.json("submit", "colours", "--script", "colours.sh", "--timeout", "1m")
+    rota("logs", made["runId"], "--follow")
+    found = rota.in_process("logs", made["runId"], "--search", "marigold", "--context", "1")
+    assert "\033" not in found.out
+    assert [line.split()[-1] for line in found.out.splitlines()[1::2]] == ["before", "after"]
+    assert rota.in_process("logs", "--search", "marigold", "--name", "another").out == ""
+    saved, whole = tmp_path / "found.jsonl", tmp_path / "run.log"
+    assert rota.in_process("logs", "--search", "marigold", "--job", "colours", "--output", str(saved)).code == 0
+    assert [json.loads(line)["text"] for line in saved.read_text().splitlines()] == ["a \033[31mmarigold\033[2J"]
+    assert rota.in_process("logs", made["runId"], "--output", str(whole)).code == 0
+    assert whole.read_text().count("\n") == 3
+    assert "--output: can't be written" in rota.in_process("logs", made["runId"], "-o", str(tmp_path)).err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((), "give a run or a job"),
         (("run_x",), "no job has the id or the name"),
         ((NO_RUN,), "no such run"),
-        ((NO_RUN, "--search", "x"), "can't be used with a run"),
+        ((NO_RUN, "--search", "x", "--follow"), "can't be used with --follow"),
+        ((NO_RUN, "--task", "x"), "needs --search, or --follow without a run"),
+        ((NO_RUN, "--search", "x", "--level", "loud"), "must be one of debug, info"),
         ((NO_RUN, "--json"), "needs --follow or --search"),
     ],
 )

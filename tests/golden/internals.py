@@ -120,8 +120,8 @@ async def blob_keys(run_id: UUID) -> dict[str, str]:
     row = {"namespace": "default", "run_id": run_id, "claim": 7, "body": "x", "attempt": 1, "position": 0}
     await LocalGateway.offload_payload(stand_in, _TOO_LARGE_FOR_A_ROW, run_id)
     await Executor.store_result(stand_in, claim, _TOO_LARGE_FOR_A_ROW)
-    await LogUploader._keep_each(stand_in, "2030-01-31", [row])
-    await LogUploader._keep_together(stand_in, "2030-01-31", [row])
+    await LogUploader._keep_each(stand_in, "2030-01-31", [row], {})
+    await LogUploader._keep_together(stand_in, "2030-01-31", [row], {})
     return dict(zip(("payload", "result", "one log", "many logs"), keys, strict=True))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from rota.api.streams import log_tail
 from rota.api.streams.log_tail import LogTail
+from rota.store.logs.blocks import LogFilter
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
 from support import eventually, in_time
@@ -22,7 +23,7 @@ def shell():
 
 def tail_of(engine, owner=None, after=None):
     services = engine.api.services
-    return LogTail(services.logs, services.runs, "default", owner, after)
+    return LogTail(services.logs, services.log_blocks, "default", LogFilter(owner=owner), after)
 
 
 async def say(engine, *words, **fields):

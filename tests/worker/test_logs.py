@@ -472,6 +472,7 @@ async def test_long_logs_are_read_and_searched_to_their_end(engine, sql):
         "FROM generate_series(0, 4999) AS n",
         _plain(run_id),
     )
+    await sql.execute("INSERT INTO rota.log_ends (namespace, run_id, claim) VALUES ('default', $1, 1)", _plain(run_id))
     assert len((await log_of(engine, run_id)).splitlines()) == 5000
     page = (await engine.api.get("/v1/logs", params={"search": "LINE 5\n".strip(), "limit": 500})).json()
     while page["nextCursor"] and not any(item["text"] == "line 5" for item in page["items"]):

@@ -16,6 +16,7 @@ from rota.api.figures import FigureHistories
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
 from rota.api.pool_loads import PoolLoads
+from rota.api.log_search import LogSearch
 from rota.api.statistics import Statistics
 from rota.api.status_lookups import StatusLookups
 from rota.api.streams.event_followers import EventFollowers
@@ -47,6 +48,7 @@ from rota.store.exclude.calendars import Calendars
 from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
 from rota.store.measure import FigureReader
+from rota.store.logs.blocks import LogBlocks
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
@@ -56,6 +58,8 @@ from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
 from rota.store.redrive import Redrives
 from rota.store.submit import Submissions
+
+_MOST_SEARCHES = 40  # of logs at a time
 
 
 class Backend:
@@ -78,6 +82,9 @@ class Backend:
         self.blobs = blobs
         self.logs = Logs(database)
         self.tail = LogFollowers(self.logs)
+        self.log_blocks = LogBlocks(database)
+        self.log_search = LogSearch(self.log_blocks, blobs)
+        self.searches = Shares(_MOST_SEARCHES, what="search logs")
         self.stopping = asyncio.Event()  # ends all streams
         self.body_budget = BodyBudget()
         self.requests = Shares(MOST_REQUESTS, what="are being handled")

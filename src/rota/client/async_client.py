@@ -24,6 +24,7 @@ from rota.client.bodies import (
     JobChanges,
     JobFilters,
     LimitChanges,
+    LogFilters,
     RunChoice,
     RunFilters,
     ScheduleFilters,
@@ -80,6 +81,7 @@ from rota.contract.runs import (
     DeadLetterOut,
     LogLine,
     LogList,
+    LogMatch,
     LogUrl,
     RunCancelled,
     RunList,
@@ -218,12 +220,13 @@ class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
         """As `log_url`, for a job's latest run."""
         return await self._ask(LogUrl, "GET", f"{_job(job_id)}/logs", query={"url": "true"}, repeatable=True)
 
-    def follow_logs(self) -> AsyncIterator[LogLine]:
-        """The log lines of all runs that the caller may see, as they arrive from now on, without an end.
+    def follow_logs(self, **filters: Unpack[LogFilters]) -> AsyncIterator[LogLine]:
+        """The log lines of all runs that the caller may see and the filters let through, as they arrive from now on,
+        without an end.
 
         Reconnects for ever. Lines that are written while it is not connected may be missed.
         """
-        return self._follow_logs()
+        return self._follow_logs(filters)
 
     def search_logs(
         self,
@@ -231,11 +234,14 @@ class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
         *,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
+        run_id: str | None = None,
+        context: int | None = None,
         page_size: int = _PAGE_SIZE,
-    ) -> AsyncIterator[LogLine]:
-        """Log lines of recent runs that contain a text, ignoring case, latest runs first."""
-        filters = {"search": text, "start_time": start_time, "end_time": end_time}
-        return self._items(LogList, "/v1/logs", filters, page_size)
+        **filters: Unpack[LogFilters],
+    ) -> AsyncIterator[LogMatch]:
+        """Log lines that contain a text, ignoring case, latest runs first; with `context` lines before and after."""
+        wanted = {"search": text, "start_time": start_time, "end_time": end_time, "run_id": run_id, "context": context}
+        return self._items(LogList, "/v1/logs", {**wanted, **filters}, page_size)
 
     def dead_letters(
         self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[DeadLetterFilters]

@@ -206,13 +206,14 @@ class AsyncCalls:
                 return
             await asyncio.sleep(patience.pause_after(lost))
 
-    async def _follow_logs(self) -> AsyncIterator[LogLine]:
+    async def _follow_logs(self, filters: Mapping[str, Any]) -> AsyncIterator[LogLine]:
         """Lines of all runs without an end; reconnects."""
         position, patience = None, Patience(None)
+        query = {**_FOLLOW, **query_of(filters)}
         while True:
             lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
             try:
-                async with aclosing(self.stream("/v1/logs", query=_FOLLOW, after=position)) as events:
+                async with aclosing(self.stream("/v1/logs", query=query, after=position)) as events:
                     async for event in events:
                         patience.begin_anew()
                         position = event.id or position

@@ -195,6 +195,19 @@ class DeadLetterFilters(TypedDict, total=False):
     error: str | None
 
 
+class LogFilters(TypedDict, total=False):
+    """Which log lines: all filters must match."""
+
+    owner: str | None
+    task: str | None
+    job_id: str | None
+    pool: str | None
+    name: str | None
+    tag: str | None
+    stream: str | None
+    level: str | None
+
+
 class _Pace(TypedDict, total=False):
     concurrency: int | None
     rate_per_second: float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from rota.contract.fields import (
     NOT_GIVEN,
@@ -264,12 +264,29 @@ class LogLine(Out, kw_only=True):
     """the line"""
 
 
+class LogMatch(LogLine, kw_only=True):
+    """A log line that contains the text that was searched for."""
+
+    line: int = 0
+    """its number within the log of the attempt, 1 for the first"""
+    highlights: list[list[int]] = field(default_factory=list)
+    """where the text occurs in it: begin and end of each place, in characters from 0"""
+    before: list[str] = field(default_factory=list)
+    """lines before it, as many as `context` says"""
+    after: list[str] = field(default_factory=list)
+    """lines after it"""
+
+
 class LogList(Out, kw_only=True):
     """Matching log lines."""
 
-    items: list[LogLine]
-    """matching lines"""
+    items: list[LogMatch]
+    """matching lines: of the latest run first, within an attempt in their order"""
     next_cursor: str | None
+    searched_to: datetime | None = None
+    """up to runs planned then it was searched; the next page continues there. Null: everything was searched"""
+    indexing: bool = False
+    """true: logs of an earlier release are still being indexed, and those that are not are left out"""
 
 
 class LogUrl(Out, kw_only=True):

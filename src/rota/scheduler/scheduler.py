@@ -22,6 +22,9 @@ from rota.scheduler.firer import Firer
 from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.indexer import Indexer
 from rota.scheduler.lease_keeper import LeaseKeeper
+from rota.scheduler.log_exporter import LogExporter
+from rota.scheduler.log_indexer import LogIndexer
+from rota.scheduler.log_targets import LogTarget
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
@@ -54,6 +57,8 @@ from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.measure import FigureWriter
+from rota.store.logs.blocks import LogBlocks
+from rota.store.logs.exports import LogExports
 from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
@@ -94,6 +99,7 @@ class Scheduler:
         alert_seconds: float = ALERT_SECONDS,
         heartbeat_url: str | None = None,
         heartbeat_seconds: float = 60.0,
+        log_target: LogTarget | None = None,
     ) -> None:
         """`home`: whose disk is watched; `heartbeat_url`: the monitor outside that is told that all is well."""
         self.id = uuid4()
@@ -154,7 +160,6 @@ class Scheduler:
             declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
             is_listening=self._is_listening,
         )
-        self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         self.dispatcher = (
             Dispatcher(
                 deliveries=Deliveries(database, self.id, sender_lease),
@@ -169,6 +174,20 @@ class Scheduler:
         self.archivist = Archivist(database=database, blobs=blobs, leases=leases) if blobs else None
         self.collector = Collector(database=database, blobs=blobs, leases=leases) if blobs else None
         self.trimmer = Trimmer(database=database, leases=leases)
+        blocks = LogBlocks(database)
+        self.log_keeper: LogUploader | None = None
+        self.log_indexer: LogIndexer | None = None
+        self.log_exporter: LogExporter | None = None
+        if blobs:
+            if log_target:
+                self.log_exporter = LogExporter(
+                    exports=LogExports(database), blocks=blocks, blobs=blobs, target=log_target, leases=leases
+                )
+            on_export = self.log_exporter.expect if self.log_exporter else None
+            self.log_keeper = LogUploader(
+                logs=Logs(database), blocks=blocks, blobs=blobs, on_export=on_export, leases=leases
+            )
+            self.log_indexer = LogIndexer(blocks=blocks, blobs=blobs, leases=leases)
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
@@ -217,12 +236,12 @@ class Scheduler:
             self.rezoner,
             self.reconciler,
             self.outlook,
-            *((self.log_keeper,) if self.log_keeper else ()),
             *((self.dispatcher,) if self.dispatcher else ()),
             *((self.outside_heartbeat,) if self.outside_heartbeat else ()),
             *((self.archivist,) if self.archivist else ()),
             *((self.collector,) if self.collector else ()),
             self.trimmer,
+            *(service for service in (self.log_keeper, self.log_indexer, self.log_exporter) if service),
             *((self._listener,) if self._listener else ()),
         )
 

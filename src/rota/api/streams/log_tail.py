@@ -1,4 +1,4 @@
-"""Following the logs of all runs of a namespace, or of those of one owner.
+"""Following the logs of all runs of a namespace, or of those that a filter lets through.
 
 No index has chunks in the order in which they come: every line of every run would have to be entered there. Instead,
 each look finds the few runs that may have written since the last one, and asks for their new chunks. If there are many,
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from rota.domain.ids import LAST_ID, floor_id
 from rota.store.logs import Logs
-from rota.store.read.runs import Runs
+from rota.store.logs.blocks import LogBlocks, LogFilter
 
 LOOK_SECONDS = 0.25
 _RECENT_SECONDS = 10.0  # how long after its end a run is still looked at; looks may fail meanwhile
@@ -22,16 +22,17 @@ _PLANNED_WITHIN = timedelta(minutes=1)
 _CHUNKS_PER_LOOK = 20
 _MOST_RUNS = 500
 _MOST_REMEMBERED = 20_000
+_EVERYTHING = LogFilter()
 
 
 class LogTail:
     """What one follower has seen. `after`: the highest position that it has, if it was cut off."""
 
-    def __init__(self, logs: Logs, runs: Runs, namespace: str, owner: str | None, after: int | None) -> None:
+    def __init__(self, logs: Logs, blocks: LogBlocks, namespace: str, wanted: LogFilter, after: int | None) -> None:
         self._logs = logs
-        self._runs = runs
+        self._blocks = blocks
         self._namespace = namespace
-        self._owner = owner
+        self._wanted = wanted
         self._base = after
         self._before = LAST_ID  # where the next page begins
         self._positions: OrderedDict[UUID, int] = OrderedDict()
@@ -64,8 +65,9 @@ class LogTail:
         first = floor_id(now - _PLANNED_WITHIN)
         run_ids = await self._logs.recent(self._namespace, first, self._before, _RECENT_SECONDS, _MOST_RUNS)
         self._before = run_ids[-1] if len(run_ids) == _MOST_RUNS else LAST_ID
-        if self._owner is not None and run_ids:
-            run_ids = await self._runs.owned(self._namespace, run_ids, self._owner)
+        if self._wanted != _EVERYTHING:
+            seen = await self._blocks.matching(self._namespace, run_ids, self._wanted)
+            return [run_id for run_id in run_ids if run_id in seen]
         return run_ids
 
     def _forget(self) -> None:

@@ -205,13 +205,14 @@ class Calls:
                 return
             time.sleep(patience.pause_after(lost))
 
-    def _follow_logs(self) -> Iterator[LogLine]:
+    def _follow_logs(self, filters: Mapping[str, Any]) -> Iterator[LogLine]:
         """Lines of all runs without an end; reconnects."""
         position, patience = None, Patience(None)
+        query = {**_FOLLOW, **query_of(filters)}
         while True:
             lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
             try:
-                with closing(self.stream("/v1/logs", query=_FOLLOW, after=position)) as events:
+                with closing(self.stream("/v1/logs", query=query, after=position)) as events:
                     for event in events:
                         patience.begin_anew()
                         position = event.id or position

@@ -8,16 +8,14 @@ from uuid import UUID
 
 from rota.domain.run import LogChunk
 from rota.errors import DataRejectedError
+from rota.store.logs.blocks import PlacedBlock, add_blocks
+from rota.store.logs.exports import queue_exports
 from rota.store.postgres.batches import columns, write_each
-from rota.store.postgres.database import Database
+from rota.store.postgres.database import Database, Statements
 from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
 _log = get_logger("logs")
-
-
-# A chunk by its key, as searches walk them: (run id, claim, number).
-ChunkKey = tuple[UUID, int, int]
 
 
 class KeptLog(NamedTuple):
@@ -122,33 +120,22 @@ class Logs:
         dropped: int = await self._database.fetch_value("drop_log_days", recent_days=recent_days)
         return dropped
 
-    async def note_kept(self, kept: Sequence[KeptLog]) -> None:
-        """Records that these logs are in object storage."""
-        await with_days(
-            self._database,
-            [log.run_id for log in kept],
-            lambda: self._database.fetch(
+    async def note_kept(self, kept: Sequence[KeptLog], blocks: Sequence[PlacedBlock], *, export: bool) -> None:
+        """Records that these logs are in object storage and in these blocks; `export`: they are to be sent on."""
+
+        async def record(statements: Statements) -> None:
+            # No row: another uploader was first, and its blocks have them.
+            recorded = await statements.fetch(
                 "record_uploads",
                 **columns(kept, "namespaces run_ids claims attempts positions blobs firsts lengths"),
-            ),
-        )
+            )
+            if recorded:
+                await add_blocks(statements, blocks)
+            if export:
+                await queue_exports(statements, [(log.namespace, log.run_id, log.claim) for log in kept if log.length])
 
-    async def search(
-        self, namespace: str, first: UUID, place: ChunkKey, text: str, chunks: int, owner: str | None
-    ) -> tuple[list[Any], ChunkKey | None]:
-        """Reads `chunks` chunks below a place; returns those with the text, and where to go on (None: the end)."""
-        run_id, claim, number = place
-        rows = await self._database.fetch(
-            "search_logs",
-            namespace=namespace,
-            first=first,
-            run_id=run_id,
-            claim=claim,
-            number=number,
-            text=text.lower(),
-            chunks=chunks,
-            owner=owner,
-        )
-        found = [row for row in rows if row["found"]]
-        last = rows[-1] if len(rows) and rows[-1]["last"] else None
-        return found, None if last is None else (last["run_id"], last["claim"], last["number"])
+        await with_days(self._database, [log.run_id for log in kept], lambda: self._database.transact(record))
+
+    async def end_lost(self, first: UUID) -> None:
+        """Marks logs of attempts that were lost with their workers as ended; of runs from this one on."""
+        await self._database.fetch("end_lost_logs", first=first)

@@ -52,6 +52,10 @@ _TABLES = """
     log_chunks         S       SI      namespace
     log_ends           SID     SI      namespace
     kept_logs          SI      -       -
+    log_blocks         SI      -       -
+    unindexed_logs     SD      -       -
+    log_walk           SU      -       -
+    log_exports        SIUD    -       -
     pools              SIU     S       namespace
     gates              SIUD    -       -
     events             SID     -       -
@@ -129,6 +133,7 @@ _FUNCTIONS = """
     refuse_change        -
     await_others         -
     count_end            -
+    note_unindexed       -
     note_calendars       -
     refuse_unexcluded    -
     note_end             -

@@ -80,6 +80,7 @@ CREATE SCHEMA rota;
 \ir tell_takeover.sql
 \ir tell_operation.sql
 \ir tell_workflow.sql
+\ir note_unindexed.sql
 
 -- Rights are granted per role, by store/schema/database_roles.py; USAGE on the schema must not imply EXECUTE.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;
