@@ -330,6 +330,8 @@ def _figures_row(it: FigureCosts) -> Row:
             f"{it.counting_us:.2f} µs"
         ),
     )
+
+
 def _log_rows(it: LogFigures) -> list[Row]:
     searches = [
         (

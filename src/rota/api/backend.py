@@ -15,8 +15,8 @@ from rota.access.refusal_trail import RefusalTrail
 from rota.api.figures import FigureHistories
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
-from rota.api.pool_loads import PoolLoads
 from rota.api.log_search import LogSearch
+from rota.api.pool_loads import PoolLoads
 from rota.api.statistics import Statistics
 from rota.api.status_lookups import StatusLookups
 from rota.api.streams.event_followers import EventFollowers
@@ -47,8 +47,8 @@ from rota.store.events import Events
 from rota.store.exclude.calendars import Calendars
 from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
-from rota.store.measure import FigureReader
 from rota.store.logs.blocks import LogBlocks
+from rota.store.measure import FigureReader
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener

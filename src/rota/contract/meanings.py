@@ -31,7 +31,22 @@ from rota.contract import (
     workflows,
 )
 
-_MODULES = (access, alerts, calendars, destinations, fields, figures, fleet, jobs, operations, problems, retention, runs, tasks, workflows)
+_MODULES = (
+    access,
+    alerts,
+    calendars,
+    destinations,
+    fields,
+    figures,
+    fleet,
+    jobs,
+    operations,
+    problems,
+    retention,
+    runs,
+    tasks,
+    workflows,
+)
 # Names that mean the same wherever they occur.
 _EVERYWHERE = {
     "actor": "who did it",

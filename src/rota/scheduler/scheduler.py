@@ -56,9 +56,9 @@ from rota.store.flow import Flows
 from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
-from rota.store.measure import FigureWriter
 from rota.store.logs.blocks import LogBlocks
 from rota.store.logs.exports import LogExports
+from rota.store.measure import FigureWriter
 from rota.store.operate import Operations
 from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
