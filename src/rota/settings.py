@@ -186,6 +186,23 @@ class Settings:
     """the certificate's key, a file in PEM form"""
     ca_file: Path | None = None
     """a file with the trusted authorities' certificates for a server with TLS. Default: the system's"""
+    metrics_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0
+    """a port on which this process answers [`GET /metrics`](../how-to/monitor-with-prometheus.md); 0: none. Under
+    `rota up` the API has this port, the scheduler the next one, then each worker one"""
+    metrics_host: str = "127.0.0.1"
+    """the address of `ROTA_METRICS_PORT`. It asks for no token: choose a private one"""
+    metrics_public: bool = False
+    """`on`: the API's own `/metrics` asks for no token"""
+    metrics_task_label: bool = False
+    """`on`: metrics of runs have the label `task`"""
+    statsd: str | None = None
+    """`host:port` of a StatsD server that gets the metrics of this process by UDP. Default: none"""
+    statsd_tags: bool = False
+    """`on`: labels are sent as tags, as Datadog and Telegraf read them, instead of parts of the name"""
+    statsd_seconds: _Seconds = 5.0
+    """how often metrics are sent to StatsD"""
+    tracing: bool = False
+    """`on`: [traces](../how-to/trace-with-opentelemetry.md) even without `OTEL_EXPORTER_OTLP_ENDPOINT`"""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[str, ...] = field(default=(), repr=False)
 
@@ -225,6 +242,7 @@ class Settings:
             raise SetupError("ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY go together: set both, or neither")
         for word in self.trusted_proxies:
             _check_network("ROTA_TRUSTED_PROXIES", word)
+        _ = self.statsd_address
         for name, value in self.secrets.items():
             _check_secret(name, value)
 
@@ -235,6 +253,16 @@ class Settings:
         texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
         texts += [text for address in addresses if address for text in _passwords(address)]
         return tuple(text for text in texts if len(text) >= _MIN_SECRET)
+
+    @property
+    def statsd_address(self) -> tuple[str, int] | None:
+        """Where StatsD listens."""
+        if self.statsd is None:
+            return None
+        host, _, port = self.statsd.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+            raise SetupError(f"ROTA_STATSD must be host:port, such as 127.0.0.1:8125, not {self.statsd!r}")
+        return host.strip("[]"), int(port)
 
     @property
     def pool_names(self) -> tuple[str, ...]:

@@ -102,6 +102,7 @@ LEAST = {
     "get_task": "viewer",
     "list_shards": "operator",
     "stats": "viewer",
+    "metrics": "operator",
     "healthz": PUBLIC,
     "readyz": PUBLIC,
     "create_key": "admin",

@@ -14,6 +14,7 @@ from rota.access.limits.rate_limiter import RateLimiter
 from rota.access.refusal_trail import RefusalTrail
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
+from rota.api.installation_gauges import InstallationGauges
 from rota.api.statistics import Statistics
 from rota.api.status_lookups import StatusLookups
 from rota.api.streams.event_followers import EventFollowers
@@ -26,6 +27,7 @@ from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
 from rota.gateway.operations import OperationGateway
 from rota.gateway.workflows import WorkflowGateway
+from rota.metrics.catalogue import Metrics
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
@@ -43,6 +45,7 @@ from rota.store.postgres.listener import Listener
 from rota.store.postgres.wakeups import ENDED, TASKS
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
+from rota.store.read.installation import Installation
 from rota.store.read.jobs import Jobs
 from rota.store.read.runs import Runs
 from rota.store.read.waiting import Waiting
@@ -63,9 +66,12 @@ class Backend:
         defaults: Limits | None = None,
         listen_url: str | None = None,
         check_payloads: bool = True,
+        metrics: Metrics | None = None,
     ) -> None:
         """`listen_url`: where ends of runs and joining workers are heard of; None: they are only looked for."""
         self.database = database
+        self.metrics = metrics or Metrics()
+        self.installation_gauges = InstallationGauges(self.metrics, Installation(database))
         self.blobs = blobs
         self.logs = Logs(database)
         self.tail = LogFollowers(self.logs)
@@ -83,6 +89,7 @@ class Backend:
             defaults=defaults,
             check_payloads=check_payloads,
             is_listening=lambda: self._listener is not None and self._listener.connected,
+            metrics=self.metrics,
         )
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)

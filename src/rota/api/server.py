@@ -22,6 +22,7 @@ from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtoc
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import check_server_role, listen_url, open_database, waiting_for_database
+from rota.metrics.publishing import metrics_services, open_metrics, show_connections
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -93,9 +94,11 @@ async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
     async with open_database(settings, size=CONNECTIONS, name="rota-api", patient=True) as database:
         await waiting_for_database(partial(check_server_role, database), settings)
         backend = await waiting_for_database(partial(build_backend, settings, database), settings)
+        show_connections(backend.metrics, "rota-api", database)
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
-        services = [*api_services(backend, verifier, certificate), *beside]
+        shown = metrics_services(settings, backend.metrics, refresh=backend.installation_gauges.refresh)
+        services = [*api_services(backend, verifier, certificate), *shown, *beside]
         source = "ROTA_TOKEN" if settings.given_token else str(settings.admin_token_file)
         _log.info("serving", url=settings.url, token_in=source, connections=limits.connections)
         if settings.is_exposed:
@@ -125,6 +128,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
         blobs=Blobs.open(settings.blobs),
         listen_url=listen_url(settings, database),
         check_payloads=settings.check_payloads,
+        metrics=open_metrics(settings, "api"),
     )
     await backend.set_clock()
     return backend
@@ -144,7 +148,8 @@ def build_server(
 ) -> _Server:
     """A uvicorn server that is not serving yet."""
     token = settings.given_token or admin_token(settings.admin_token_file)
-    app = build_app(backend, Authenticator(token, credentials=backend.credentials, verifier=verifier), rota.__version__)
+    authenticator = Authenticator(token, credentials=backend.credentials, verifier=verifier)
+    app = build_app(backend, authenticator, rota.__version__, metrics_public=settings.metrics_public)
     tls, proxies = certificate.context if certificate else None, settings.trusted_proxies
     return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))
 

@@ -40,6 +40,7 @@ from rota.gateway.requests import JobRequest, Repeated, SetRequest
 from rota.gateway.set_answers import answers_of
 from rota.gateway.workflow_acts import WorkflowAct, has_ended
 from rota.gateway.workflows import WorkflowGateway
+from rota.metrics.catalogue import Metrics
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.announce import Announcements
@@ -76,6 +77,7 @@ class LocalGateway:
         lazy: bool = False,
         check_payloads: bool = True,
         is_listening: Callable[[], bool] = lambda: False,
+        metrics: Metrics | None = None,
     ) -> None:
         """A lazy one reads nothing from the database before the first submission. `is_listening`: whether `tasks` is
         woken when a worker joins."""
@@ -95,7 +97,7 @@ class LocalGateway:
             Workflows(database), self._submissions, self.job_builder, self.calendars, shards=shards, now=now
         )
         self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
-        self._committer = GroupCommitter(submissions=self._submissions, now=now)
+        self._committer = GroupCommitter(submissions=self._submissions, now=now, metrics=metrics)
         self._sets = JobSets(
             submissions=self._submissions,
             committer=self._committer,

@@ -206,7 +206,7 @@ class Supervisor:
         self._announce = announce
         self._reloader = reloader
         self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
-        self._servers = [self._child(name, [name]) for name in ("api", "scheduler")]
+        self._servers = [self._child(name, [name], place) for place, name in enumerate(("api", "scheduler"))]
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
         self._worker_arguments = ["worker", *(word for app in apps for word in ("--app", app))]
         self._workers: list[SupervisedProcess] = []
@@ -270,7 +270,8 @@ class Supervisor:
             ending = asyncio.create_task(self._end(old), name=f"old {old.name}")
             self._replaced.add(ending)
             ending.add_done_callback(self._replaced.discard)
-        self._workers = [self._child(name, self._worker_arguments) for name in self._worker_names]
+        arguments = self._worker_arguments
+        self._workers = [self._child(name, arguments, 2 + place) for place, name in enumerate(self._worker_names)]
         for new in self._workers:
             self._group.add(new)
 
@@ -304,8 +305,10 @@ class Supervisor:
     def _patience(self) -> float:
         return self._settings.drain_seconds + _KILL_AFTER_SECONDS
 
-    def _child(self, name: str, arguments: list[str]) -> SupervisedProcess:
+    def _child(self, name: str, arguments: list[str], place: int) -> SupervisedProcess:
         environment = environment_of(self._settings)
+        if self._settings.metrics_port:  # one each; a worker that replaces another waits for its port
+            environment["ROTA_METRICS_PORT"] = str(self._settings.metrics_port + place)
         if self._reloader:
             environment = _DEVELOPING | environment | RELOADING
         if arguments[0] == "worker":

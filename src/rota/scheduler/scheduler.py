@@ -9,6 +9,7 @@ from rota.blobs import Blobs
 from rota.clock import DatabaseClock
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
+from rota.metrics.catalogue import Metrics
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.expirer import Expirer
@@ -72,9 +73,11 @@ class Scheduler:
         blobs: Blobs | None = None,
         app_patience: timedelta = _APP_PATIENCE,
         clock: DatabaseClock | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.id = uuid4()
         clock = clock or DatabaseClock()
+        metrics = metrics or Metrics()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
             shards=Shards(lease_database or database),
@@ -87,7 +90,7 @@ class Scheduler:
         promotions = Promotions(database, self.id)
         leases = self.leases
         self.promoter = Promoter(promotions=promotions, leases=leases)
-        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.expect)
+        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.expect, metrics=metrics)
         self.misfires = MisfireJudge(promotions=promotions, leases=leases)
         self.recaller = Recaller(recalled=RecalledRuns(database, self.id), leases=leases)
         gates = Gates(database, self.id)
@@ -116,8 +119,9 @@ class Scheduler:
         )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         workers = LostWorkers(database)
-        self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
+        self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock, metrics=metrics)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
+        metrics.registry.before_reading(lambda: self._show_shards(metrics))
         self._listener = Listener(listen_url, (SCHEDULE, GATE, FLOW), self._heard) if listen_url else None
         self.outlook = Outlook(
             foresight=Foresight(database, gates),
@@ -163,6 +167,9 @@ class Scheduler:
             *((self.log_keeper,) if self.log_keeper else ()),
             *((self._listener,) if self._listener else ()),
         )
+
+    def _show_shards(self, metrics: Metrics) -> None:
+        metrics.shards.of().value = len(self.leases.owned)
 
     def _is_listening(self) -> bool:
         return self._listener is not None and self._listener.connected

@@ -13,6 +13,7 @@ from rota.api.routes import (
     jobs,
     limits,
     logs,
+    metrics,
     operations,
     pools,
     runs,
@@ -25,6 +26,6 @@ from rota.api.routes import (
 
 _MODULES = (
     *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
-    *(fleet, tasks, api_keys, sessions, audit),
+    *(fleet, metrics, tasks, api_keys, sessions, audit),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)
