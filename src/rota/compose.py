@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -37,6 +37,7 @@ from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.telemetry import get_logger
+from rota.tracing import Tracing, open_tracing
 from rota.worker.failure_log import FailureLog
 from rota.worker.health import HealthServer, worst_health
 from rota.worker.runners.registry import Runners
@@ -160,7 +161,13 @@ def build_scheduler(
 
 
 def worker_gateway(
-    settings: Settings, database: Database, *, shards: int, clock: DatabaseClock, metrics: Metrics | None = None
+    settings: Settings,
+    database: Database,
+    *,
+    shards: int,
+    clock: DatabaseClock,
+    metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
 ) -> LocalGateway:
     """The gateway through which a worker's tasks submit jobs; it does nothing until one does."""
     return LocalGateway(
@@ -173,6 +180,7 @@ def worker_gateway(
         lazy=True,
         check_payloads=settings.check_payloads,
         metrics=metrics,
+        tracing=tracing,
     )
 
 
@@ -185,6 +193,7 @@ def build_worker(
     gateway: LocalGateway,
     application: Application | None = None,
     metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
 ) -> Worker:
     listen = listen_url(settings, database)
     broker = PostgresBroker(
@@ -221,6 +230,7 @@ def build_worker(
         on_failure=failures.note,
         clock=clock,
         gateways=gateway.for_run,
+        tracing=tracing,
         beside=(*gateway.services, failures),
     )
 
@@ -232,6 +242,17 @@ async def check_server_role(database: Database) -> None:
             "The database role of ROTA_DATABASE_URL may not do what the API and schedulers do: give it the rights of a "
             "server (`rota database-roles --server ROLE`, as the schema's owner), or use another."
         )
+
+
+@contextmanager
+def traced(settings: Settings, role: str) -> Iterator[Tracing | None]:
+    """Traces of this process, sent to their end; None if they are not wanted."""
+    tracing = open_tracing(settings, role)
+    try:
+        yield tracing
+    finally:
+        if tracing:
+            tracing.close()
 
 
 async def run_scheduler(settings: Settings) -> None:
@@ -252,7 +273,10 @@ async def run_workers(settings: Settings, apps: Sequence[App]) -> None:
     """
     async with AsyncExitStack() as stack:
         metrics = open_metrics(settings, "worker")
-        opened = [await stack.enter_async_context(_open_worker(settings, app, metrics)) for app in apps or (App(),)]
+        tracing = stack.enter_context(traced(settings, "worker"))
+        opened = [
+            await stack.enter_async_context(_open_worker(settings, app, metrics, tracing)) for app in apps or (App(),)
+        ]
         workers = [worker for worker, _ in opened]
         show_slots(metrics, workers)
         await stack.enter_async_context(ServiceGroup(metrics_services(settings, metrics)))
@@ -285,7 +309,9 @@ async def _drain(workers: Sequence[Worker]) -> None:
 
 
 @asynccontextmanager
-async def _open_worker(settings: Settings, app: App, metrics: Metrics) -> AsyncIterator[tuple[Worker, Runners]]:
+async def _open_worker(
+    settings: Settings, app: App, metrics: Metrics, tracing: Tracing | None
+) -> AsyncIterator[tuple[Worker, Runners]]:
     async with AsyncExitStack() as stack:
         opened = open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker", patient=True)
         database = await stack.enter_async_context(opened)
@@ -298,10 +324,17 @@ async def _open_worker(settings: Settings, app: App, metrics: Metrics) -> AsyncI
         stack.push_async_callback(runners.close)
         clock = DatabaseClock()
         shards = await waiting_for_database(partial(count_shards, database), settings)
-        gateway = worker_gateway(settings, database, shards=shards, clock=clock, metrics=metrics)
+        gateway = worker_gateway(settings, database, shards=shards, clock=clock, metrics=metrics, tracing=tracing)
         has_more = app.tasks or app.declarations.are_any
         application = describe_app(app, settings.namespace_names) if has_more else None
         worker = build_worker(
-            settings, database, runners, clock=clock, gateway=gateway, application=application, metrics=metrics
+            settings,
+            database,
+            runners,
+            clock=clock,
+            gateway=gateway,
+            application=application,
+            metrics=metrics,
+            tracing=tracing,
         )
         yield worker, runners

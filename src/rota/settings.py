@@ -29,7 +29,7 @@ _MIN_SECRET = 4
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Pool names as in the API (contract/fields.py).
 _WEIGHTED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
-# Secrets that object storage and PostgreSQL read from the environment.
+# Secrets that object storage, PostgreSQL and OpenTelemetry read from the environment.
 _CREDENTIALS = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -38,6 +38,7 @@ _CREDENTIALS = (
     "AZURE_STORAGE_SAS_KEY",
     "AZURE_STORAGE_TOKEN",
     "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
     "PGPASSWORD",
 )
 _SECRET_PARAMETERS = frozenset({"password", "sslpassword", "sig", "secret", "token"})
@@ -72,6 +73,14 @@ _Count = Annotated[int, Bounds(1)]
 _CountOrZero = Annotated[int, Bounds(0)]
 _Seconds = Annotated[float, SECONDS]
 _Rate = Annotated[float, _RATE]
+
+
+class OtelSignals(NamedTuple):
+    """What OpenTelemetry's own variables ask for."""
+
+    traces: bool = False
+    metrics: bool = False
+    metric_seconds: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +212,7 @@ class Settings:
     """how often metrics are sent to StatsD"""
     tracing: bool = False
     """`on`: [traces](../how-to/trace-with-opentelemetry.md) even without `OTEL_EXPORTER_OTLP_ENDPOINT`"""
+    otel: OtelSignals = field(default_factory=OtelSignals)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[str, ...] = field(default=(), repr=False)
 
@@ -220,6 +230,7 @@ class Settings:
             for variable, value in environment.items()
             if variable.startswith(SECRET_PREFIX)
         }
+        found["otel"] = _signals(environment)
         found["credentials"] = tuple(environment[name] for name in _CREDENTIALS if environment.get(name))
         chosen = {name: value for name, value in overrides.items() if value is not None}
         settings = cls(**(found | chosen))
@@ -337,6 +348,20 @@ def _passwords(address: str) -> list[str]:
     return [text for part in written if part for text in (part, unquote(part))]
 
 
+def _signals(environment: Mapping[str, str]) -> OtelSignals:
+    """The signals that have an endpoint and are not switched off."""
+
+    def is_wanted(signal: str) -> bool:
+        endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+        is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        is_off = is_off or environment.get(f"OTEL_{signal}_EXPORTER", "").lower() == "none"
+        return not is_off and any(environment.get(name) for name in endpoints)
+
+    interval = environment.get("OTEL_METRIC_EXPORT_INTERVAL", "")
+    seconds = int(interval) / 1000 if interval.isdecimal() and int(interval) else OtelSignals().metric_seconds
+    return OtelSignals(is_wanted("TRACES"), is_wanted("METRICS"), seconds)
+
+
 def _find_home(given: Path) -> Path:
     try:
         return given.expanduser().absolute()
@@ -375,7 +400,7 @@ _VARIABLE_NAMES = {"server_url": "ROTA_URL", "given_token": "ROTA_TOKEN", "blobs
 VARIABLES = {
     _VARIABLE_NAMES.get(each.name, f"ROTA_{each.name.upper()}"): each
     for each in fields(Settings)
-    if each.name not in ("secrets", "credentials")
+    if each.name not in ("otel", "secrets", "credentials")
 }
 
 

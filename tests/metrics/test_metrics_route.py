@@ -39,7 +39,9 @@ async def test_it_counts_runs_letters_gates_and_workers_of_all_namespaces(engine
     await engine.submit(task="x", concurrencyKey="k", concurrencyLimit=1)
     await scheduler.admitter.tick()
     await sql.execute("UPDATE rota.live_runs SET ready_at = ready_at - interval '90 s' WHERE namespace = 'shop'")
-    await sql.execute("UPDATE rota.jobs SET fired_through = now() - interval '1 h', next_fire_at = now() - interval '1 min'")
+    await sql.execute(
+        "UPDATE rota.jobs SET fired_through = now() - interval '1 h', next_fire_at = now() - interval '1 min'"
+    )
     await sql.execute(
         "INSERT INTO rota.gates (namespace, kind, key, state) VALUES ('shop', 'breaker', 'b', 'open'), "
         "('shop', 'rate', 'r', NULL)"

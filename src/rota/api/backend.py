@@ -51,6 +51,7 @@ from rota.store.read.runs import Runs
 from rota.store.read.waiting import Waiting
 from rota.store.redrive import Redrives
 from rota.store.submit import Submissions
+from rota.tracing import Tracing
 
 
 class Backend:
@@ -67,6 +68,7 @@ class Backend:
         listen_url: str | None = None,
         check_payloads: bool = True,
         metrics: Metrics | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """`listen_url`: where ends of runs and joining workers are heard of; None: they are only looked for."""
         self.database = database
@@ -90,6 +92,7 @@ class Backend:
             check_payloads=check_payloads,
             is_listening=lambda: self._listener is not None and self._listener.connected,
             metrics=self.metrics,
+            tracing=tracing,
         )
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)

@@ -21,7 +21,7 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import check_server_role, listen_url, open_database, waiting_for_database
+from rota.compose import check_server_role, listen_url, open_database, traced, waiting_for_database
 from rota.metrics.publishing import metrics_services, open_metrics, show_connections
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
@@ -30,6 +30,7 @@ from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.telemetry import get_logger
 from rota.time_limits import time_limit
+from rota.tracing import Tracing
 
 CONNECTIONS = 8
 _GRACEFUL_SECONDS = 5
@@ -88,12 +89,17 @@ class _Server(uvicorn.Server):
 
 async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
     """Serves until stopped: first no new requests, then the services `beside` it, then the connections."""
+    with traced(settings, "api") as tracing:
+        await _run_api(settings, beside, tracing)
+
+
+async def _run_api(settings: Settings, beside: Sequence[Service], tracing: Tracing | None) -> None:
     files = raise_file_limit()
     certificate = Certificate.of(settings)
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
     async with open_database(settings, size=CONNECTIONS, name="rota-api", patient=True) as database:
         await waiting_for_database(partial(check_server_role, database), settings)
-        backend = await waiting_for_database(partial(build_backend, settings, database), settings)
+        backend = await waiting_for_database(partial(build_backend, settings, database, tracing), settings)
         show_connections(backend.metrics, "rota-api", database)
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
@@ -119,7 +125,7 @@ async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
         await run_until_stopped(serve(), on_stop=stop)
 
 
-async def build_backend(settings: Settings, database: Database) -> Backend:
+async def build_backend(settings: Settings, database: Database, tracing: Tracing | None = None) -> Backend:
     backend = Backend(
         database=database,
         shards=await count_shards(database),
@@ -129,6 +135,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
         listen_url=listen_url(settings, database),
         check_payloads=settings.check_payloads,
         metrics=open_metrics(settings, "api"),
+        tracing=tracing,
     )
     await backend.set_clock()
     return backend

@@ -22,6 +22,7 @@ class Metrics:
     def __init__(self, *, role: str = "", version: str = "", task_label: bool = False) -> None:
         """`task_label`: whether what is counted per run is also told apart by task."""
         self.registry = registry = Registry()
+        self.role = role
         self.task_label = task_label
         self.pools: dict[str, list[Any]] = {}  # pools of connections by name
         of_run: Labels = (*TENANT, "task") if task_label else TENANT

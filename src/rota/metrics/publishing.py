@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from rota.metrics.catalogue import Metrics
 from rota.metrics.exposition import exposition
 from rota.metrics.metrics_port import MetricsPort
+from rota.metrics.otlp import OtlpSender, can_export
 from rota.metrics.process_gauges import watch_process
 from rota.metrics.statsd import StatsdSender
 from rota.service import Service
@@ -57,6 +58,10 @@ def metrics_services(settings: Settings, metrics: Metrics, refresh: Refresh = _n
             StatsdSender(
                 metrics.registry, address, refresh=refresh, tags=settings.statsd_tags, seconds=settings.statsd_seconds
             )
+        )
+    if settings.otel.metrics and can_export():
+        services.append(
+            OtlpSender(metrics.registry, metrics.role, refresh=refresh, seconds=settings.otel.metric_seconds)
         )
     return services
 
