@@ -142,10 +142,8 @@ def test_metrics_reach_the_collector_as_prometheus_gets_them(fleet, collector):
     submit(fleet, task="child")
 
     def count():
-        points = [
-            point for metric in collector.metrics("rota_attempts_ended_total") for point in metric.sum.data_points
-        ]
-        return points and points[-1].as_double == 1 and attributes_of(points[-1])["outcome"] == "success"
+        ended = [point for metric in collector.metrics("rota_attempts_ended_total") for point in metric.sum.data_points]
+        return any(point.as_double == 1 and attributes_of(point)["outcome"] == "success" for point in ended)
 
     wait_until(count)
     lag = collector.metrics("rota_start_lag_seconds")[-1].histogram

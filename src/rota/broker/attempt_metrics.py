@@ -7,11 +7,14 @@ of the others, start and end are counted together.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
 
-from rota.domain.run import SUCCESS, Claim, Disposition, Report
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Report
 from rota.metrics.catalogue import Metrics
 from rota.metrics.instruments import Labels
 
+_MOST_EXPECTED = 100  # combinations of labels
 _NONE: frozenset[int] = frozenset()
 
 
@@ -23,6 +26,15 @@ class AttemptMetrics:
         self._by_task = metrics.task_label
         self._places: dict[Labels, _Place] = {}
         self._known: set[int] = set()  # running claims whose start has been counted
+
+    def expect(self, profile: WorkerProfile) -> None:
+        """Begins to count at zero what this worker may run: rates miss what a counter begins with."""
+        tasks = profile.tasks if self._by_task else ("",)
+        if len(profile.namespaces) * len(profile.pools) * len(tasks) > _MOST_EXPECTED:
+            return
+        for namespace, pool, task in product(profile.namespaces, profile.pools, tasks):
+            labels = self._metrics.run_labels(namespace, pool, task)
+            self._place(labels).expect_failures()
 
     def goes_on(self, claim: Claim, started: float) -> None:
         """Counts the start of a running attempt, once."""
@@ -83,7 +95,9 @@ class AttemptMetrics:
         self._metrics.fenced.of().add(many)
 
     def _place_of(self, claim: Claim) -> _Place:
-        labels = self._metrics.run_labels(claim.namespace, claim.pool, claim.task)
+        return self._place(self._metrics.run_labels(claim.namespace, claim.pool, claim.task))
+
+    def _place(self, labels: Labels) -> _Place:
         found = self._places.get(labels)
         if found is None:
             # Beyond the most series, many labels share the place of `other`.
@@ -108,6 +122,12 @@ class _Place:
         self.waits: list[float] = []
         self.durations: list[float] = []
         self.succeeded = 0
+
+    def expect_failures(self) -> None:
+        """Shows zero for what most tasks do now and then."""
+        for series in (self._metrics.retries, self._metrics.buried):
+            series.of(*self.labels)
+        self._metrics.attempts_ended.of(*self.labels, Outcome.failed.value)
 
     def start(self, claim: Claim, started: float) -> None:
         self.waits.append(started - claim.ready)

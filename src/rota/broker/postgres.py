@@ -102,6 +102,8 @@ class PostgresBroker:
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
+        if self._metrics:
+            self._metrics.expect(profile)
         pools, namespaces = profile.pool_weights, profile.namespace_weights
         self._shares = PoolShares(pools) if len(pools) > 1 else None
         several = len(namespaces) > 1
