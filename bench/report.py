@@ -22,6 +22,7 @@ from bench.http import Http
 from bench.http_load import Answers
 from bench.idle import Idle
 from bench.lists import Lists
+from bench.observability import Observability
 from bench.operations import OperationLags
 from bench.punctuality import Punctuality
 from bench.readers import Readers
@@ -60,6 +61,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     bloat: Bloat | None = None
     readers: Readers | None = None
     operations: OperationLags | None = None
+    observability: Observability | None = None
     workflows: WorkflowFigures | None = None
     lists: Lists | None = None
     idle: Idle | None = None
@@ -102,6 +104,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_readers_row(results.readers)] if results.readers else []
     rows += [_operations_row(results.operations)] if results.operations else []
+    rows += _observability_rows(results.observability) if results.observability else []
     rows += _workflow_rows(results.workflows) if results.workflows else []
     rows += _lists_rows(results.lists) if results.lists else []
     rows += [_idle_row(results.idle)] if results.idle else []
@@ -242,6 +245,22 @@ def _operations_row(it: OperationLags) -> Row:
             "backfilled runs/s beside them"
         ),
     )
+
+
+def _observability_rows(it: Observability) -> list[Row]:
+    kinds = {
+        "metrics with task label, StatsD, scraped each second": it.metrics,
+        "the same, OTLP metrics, traces of 1 in 100": it.sampled,
+        "the same with every trace": it.traced,
+    }
+    return [
+        (
+            words,
+            f"{one.throughput_ratio:.1%} of the throughput without",
+            f"{one.cpu_ratio:.1%} of the CPU time: {one.cpu_ms_per_1000:,.0f} ms per 1,000 jobs",
+        )
+        for words, one in kinds.items()
+    ]
 
 
 def _workflow_rows(it: WorkflowFigures) -> list[Row]:

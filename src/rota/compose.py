@@ -21,7 +21,7 @@ from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.metrics.catalogue import Metrics
-from rota.metrics.publishing import metrics_services, open_metrics, show_connections, show_slots
+from rota.metrics.publishing import is_shown, metrics_services, open_metrics, show_connections, show_slots
 from rota.processes import SUPERVISED, run_until_stopped, start_anew
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
@@ -273,9 +273,10 @@ async def run_workers(settings: Settings, apps: Sequence[App]) -> None:
     """
     async with AsyncExitStack() as stack:
         metrics = open_metrics(settings, "worker")
+        counted = metrics if is_shown(settings) else None
         tracing = stack.enter_context(traced(settings, "worker"))
         opened = [
-            await stack.enter_async_context(_open_worker(settings, app, metrics, tracing)) for app in apps or (App(),)
+            await stack.enter_async_context(_open_worker(settings, app, counted, tracing)) for app in apps or (App(),)
         ]
         workers = [worker for worker, _ in opened]
         show_slots(metrics, workers)
@@ -310,12 +311,13 @@ async def _drain(workers: Sequence[Worker]) -> None:
 
 @asynccontextmanager
 async def _open_worker(
-    settings: Settings, app: App, metrics: Metrics, tracing: Tracing | None
+    settings: Settings, app: App, metrics: Metrics | None, tracing: Tracing | None
 ) -> AsyncIterator[tuple[Worker, Runners]]:
     async with AsyncExitStack() as stack:
         opened = open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker", patient=True)
         database = await stack.enter_async_context(opened)
-        show_connections(metrics, "rota-worker", database)
+        if metrics:
+            show_connections(metrics, "rota-worker", database)
         transactions = TaskTransactions(
             database_url(settings), size=settings.transactions, pooled=database.pooled, version=database.version
         )

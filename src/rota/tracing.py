@@ -16,7 +16,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from random import random
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.domain.ids import show_job, show_run
 from rota.domain.job import RunOptions, decode_options
@@ -34,8 +35,12 @@ TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _PARENT_LENGTH = 55
 _MOST_STATE = 512
+_SHARE = re.compile(r"(?:ParentBased\{root:)?TraceIdRatioBased\{([0-9.e-]+)\}")  # a sampler, as it describes itself
 _STATE = re.compile(r"[ -~]+")
 _WAITED_FOR = frozenset({Outcome.snoozed, Outcome.released, Outcome.interrupted, Outcome.cancelled})
+_SYSTEM = {"messaging.system": "rota"}
+_SEND: dict[str, Any] = {**_SYSTEM, "messaging.operation.name": "submit", "messaging.operation.type": "send"}
+_PROCESS: dict[str, Any] = {**_SYSTEM, "messaging.operation.name": "run", "messaging.operation.type": "process"}
 _log = get_logger("tracing")
 Trace = Mapping[str, str]
 
@@ -105,47 +110,55 @@ class Tracing:
 
         self._api = trace
         self._context = context
+        self._nowhere = context.Context()
+        self._propagator = TraceContextTextMapPropagator()
         self._provider: Any = None
+        self._lots: _Lots | None = None
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            self._provider = _provider(role)
+            self._provider, self._lots = _set_up(role)
             trace.set_tracer_provider(self._provider)
         # An application that has set up its own gets our spans among its own.
         self._tracer: Tracer = trace.get_tracer("rota")
-        self._propagator = TraceContextTextMapPropagator()
-        self._nowhere = context.Context()
 
     @contextmanager
-    def submitting(self, task: str, namespace: str, many: int, trace: Trace | None) -> Iterator[Trace]:
-        """Around a submission of `many` jobs that came in this trace; gives the trace that their runs continue."""
-        attributes: dict[str, Any] = {
-            "messaging.system": "rota",
-            "messaging.operation.name": "submit",
-            "messaging.operation.type": "send",
-            "messaging.destination.name": task,
-            "rota.namespace": namespace,
-        }
+    def submitting(self, task: str, namespace: str, many: int, trace: Trace | None) -> Iterator[Trace | None]:
+        """Around a submission of `many` jobs that came in this trace; gives the trace that their runs continue.
+
+        That is none if none came and this one is not sampled: whether their runs are is decided there.
+        """
+        attributes = {**_SEND, "messaging.destination.name": task, "rota.namespace": namespace}
         if many > 1:
             attributes["messaging.batch.message_count"] = many
         kind = self._api.SpanKind.PRODUCER
-        parent = self._parent(trace)
+        parent = self._parent(trace) if trace else None  # none: that of the attempt that submits, if it is one
         with self._tracer.start_as_current_span(f"submit {task}", parent, kind=kind, attributes=attributes) as span:
-            yield _headers_of(span.get_span_context())
+            context = span.get_span_context()
+            yield _headers_of(context) if trace or context.trace_flags.sampled else None
 
-    def begin(self, claim: Claim) -> AttemptSpan:
-        """The span of an attempt, which becomes the current one of this asyncio task.
+    def begin(self, claim: Claim) -> AttemptSpan | None:
+        """The span of an attempt, which becomes the current one of this asyncio task; None: it is not sampled.
 
         The first attempt of an immediate run continues the trace of its submission. Any other begins a trace of its own
         and links to it: minutes or months lie between, and there may be many.
         """
+        tracer = self._tracer
+        if self._lots and TRACEPARENT not in claim.options:
+            if random() >= self._lots.ratio:  # noqa: S311 - no secret
+                self._context.attach(self._lots.unsampled)
+                return None
+            tracer = self._lots.tracer
         options = decode_options(claim.options)
         trace = trace_in(options.headers)
         continues = not (options.linked or claim.attempt or claim.losses or claim.root_id)
-        links = self._links(trace) if trace and not continues else None
-        context = self._parent(trace) if continues else self._nowhere
-        attributes = _attributes(claim, options)
-        kind = self._api.SpanKind.CONSUMER
-        name = f"run {claim.task}"
-        span = self._tracer.start_span(name, context, kind=kind, attributes=attributes, links=links)
+        span = tracer.start_span(
+            f"run {claim.task}",
+            self._parent(trace) if continues else self._nowhere,
+            kind=self._api.SpanKind.CONSUMER,
+            attributes={**_PROCESS, "messaging.destination.name": claim.task},
+            links=self._links(trace) if trace and not continues else None,
+        )
+        if span.is_recording():  # most are not, and what follows would cost more than all the rest
+            span.set_attributes(_attributes(claim, options))
         self._context.attach(self._api.set_span_in_context(span))
         return AttemptSpan(span, self._api)
 
@@ -189,10 +202,6 @@ class AttemptSpan:
 
 def _attributes(claim: Claim, options: RunOptions) -> dict[str, Any]:
     return {
-        "messaging.system": "rota",
-        "messaging.operation.name": "run",
-        "messaging.operation.type": "process",
-        "messaging.destination.name": claim.task,
         "messaging.message.id": show_run(claim.run_id),
         "messaging.message.conversation_id": options.job_id or show_job(claim.job_id),
         "rota.namespace": claim.namespace,
@@ -201,11 +210,31 @@ def _attributes(claim: Claim, options: RunOptions) -> dict[str, Any]:
     }
 
 
-def _provider(role: str) -> Any:
+class _Lots(NamedTuple):
+    """Draws lots for runs that came without a trace, where only a share of traces is sampled: to have OpenTelemetry
+    decide on each run takes twenty times as long."""
+
+    ratio: float
+    tracer: Tracer  # samples all it is asked for
+    unsampled: OtelContext  # of all attempts that are not sampled: what they trace is not sampled either
+
+
+def _set_up(role: str) -> tuple[Any, _Lots | None]:
+    """A provider as the variables OTEL_* say; lots if they ask for a share of traces."""
+    from opentelemetry import context, trace  # noqa: PLC0415 - optional
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - optional
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider, sampling  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
+    processor = BatchSpanProcessor(OTLPSpanExporter())
     provider = TracerProvider(resource=otel_resource(role))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider
+    provider.add_span_processor(processor)
+    shared = _SHARE.match(provider.sampler.get_description())
+    if shared is None:
+        return provider, None
+    always = TracerProvider(sampler=sampling.ALWAYS_ON, resource=provider.resource, shutdown_on_exit=False)
+    always.add_span_processor(processor)
+    ids = provider.id_generator
+    nothing = trace.SpanContext(ids.generate_trace_id(), ids.generate_span_id(), is_remote=False)
+    unsampled = trace.set_span_in_context(trace.NonRecordingSpan(nothing), context.Context())
+    return provider, _Lots(float(shared[1]), always.get_tracer("rota"), unsampled)

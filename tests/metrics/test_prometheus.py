@@ -136,8 +136,9 @@ def test_the_counters_of_a_restarted_worker_begin_at_zero_and_rates_stay_right(f
     assert all(watcher.value(f'resets({started[:-1]}, instance="{instance}"}}[2m])') >= 1 for instance in before)
     window = math.ceil(time.time() - began)
     grown = watcher.value(f'sum(increase(rota_attempts_ended_total{{outcome="success"}}[{window}s]))')
-    # Prometheus extrapolates to the ends of the window; a reset that it did not see would make this far too small.
-    assert 0.7 * RUNS / 3 < grown < 1.5 * RUNS / 3
+    # Prometheus extrapolates to the ends of the window, the more the fewer samples a busy machine lets it have. If it
+    # took the reset for a loss this would be below zero, and if it took the new count for growth as much as all runs.
+    assert 0.7 * RUNS / 3 < grown < RUNS
 
 
 def _is_worker(process):

@@ -32,6 +32,10 @@ def child():
     with tracer.start_as_current_span("inside a thread"):
         pass
 
+@app.task(name="apart", isolation="process")
+def apart():
+    child.sync.submit()
+
 @app.task(name="flaky", retries=1, retry=rota.Retry(base_seconds=0.01, jitter=0))
 async def flaky(context: rota.Context):
     if context.attempt == 1:
@@ -135,6 +139,15 @@ def test_a_retry_of_an_immediate_run_links_and_the_first_attempt_continues(fleet
     assert first.trace_id.hex() == TRACE
     assert second.trace_id.hex() != TRACE
     assert [link.trace_id.hex() for link in second.links] == [TRACE]
+
+
+@pytest.mark.slow
+def test_what_an_isolated_task_submits_belongs_to_its_trace(fleet, collector):
+    submit(fleet, task="apart")
+    run = only(lambda: collector.spans("run apart"))
+    child = only(lambda: collector.spans("run child"))
+    assert child.trace_id == run.trace_id
+    assert child.trace_id.hex() == TRACE
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ class InstallationGauges:
             found = await self._installation.look()
         except RotaError as error:
             if up.value:
-                _log.warning("the installation can't be counted", error=str(error))
+                _log.warning("the installation can't be counted: the database does not answer", error=str(error))
             up.value = 0
             self._show(InstallationCounts([], [], [], [], [], [], [], []))
             return

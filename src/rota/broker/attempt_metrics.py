@@ -29,6 +29,7 @@ class AttemptMetrics:
 
     def expect(self, profile: WorkerProfile) -> None:
         """Begins to count at zero what this worker may run: rates miss what a counter begins with."""
+        self._metrics.fenced.of()
         tasks = profile.tasks if self._by_task else ("",)
         if len(profile.namespaces) * len(profile.pools) * len(tasks) > _MOST_EXPECTED:
             return

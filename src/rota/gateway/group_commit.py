@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from rota.domain.job import JobSet, PlainSet, Submission
+from rota.domain.job import JobSet, OneShot, PlainSet, Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
@@ -235,7 +235,8 @@ class GroupCommitter:
             words = f"{duplicate.shown_id} has this uniqueKey already (it is {duplicate.status})"
             declined[item_id] = duplicate if duplicate.kept else DuplicateError(words)
         if self._metrics:
-            _count(self._metrics, [item for item in items if item.id not in declined and item.id not in done.repeated])
+            left_out = declined.keys() | done.repeated
+            _count(self._metrics, [item for item in items if item.id not in left_out] if left_out else items)
         if done.repeated:
             declined |= await self._first_answers([item for item in items if item.id in done.repeated])
         return declined
@@ -253,11 +254,14 @@ class GroupCommitter:
 
 def _count(metrics: Metrics, accepted: Iterable[Submission]) -> None:
     """Counts jobs that were accepted."""
-    counts: Counter[Labels] = Counter()
+    counts: dict[Labels, int] = {}
+    by_task = metrics.task_label
     for item in accepted:
-        counts[metrics.run_labels(item.namespace, item.definition.pool, item.definition.task)] += _jobs_of(item)
-    for labels, many in counts.items():
-        metrics.submitted.of(*labels).add(many)
+        it = item.definition
+        labels = (item.namespace, it.pool, it.task) if by_task else (item.namespace, it.pool)
+        counts[labels] = counts.get(labels, 0) + (1 if type(item) is OneShot else _jobs_of(item))
+    for counted, many in counts.items():
+        metrics.submitted.of(*counted).add(many)
 
 
 def _size(items: Sequence[Submission]) -> int:

@@ -51,6 +51,8 @@ def submitting_jobs(tracing: Tracing, requests: Sequence[JobRequest], namespace:
         for (task, _), some in places.items():
             trace = trace_in(requests[some[0]].job.headers or None)
             own = stack.enter_context(tracing.submitting(task, namespace, len(some), trace))
+            if own is None:
+                continue
             for place in some:
                 traced[place] = requests[place]._replace(job=with_trace(requests[place].job, own))
         yield traced
@@ -62,4 +64,4 @@ def submitting_set(tracing: Tracing, wanted: SetRequest, namespace: str) -> Iter
     job = wanted.job
     trace = trace_in(job.headers or None)
     with tracing.submitting(job.task or _NO_TASK, namespace, len(wanted.payloads), trace) as own:
-        yield wanted._replace(job=with_trace(job, own))
+        yield wanted._replace(job=with_trace(job, own)) if own else wanted

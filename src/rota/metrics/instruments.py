@@ -75,7 +75,7 @@ class Instrument(Generic[Series]):
         self.words = words
         self.labels = labels
         self._make: Callable[[], Series] = make
-        self._series: dict[Labels, Series] = {} if labels else {(): make()}
+        self._series: dict[Labels, Series] = {}  # what a process does not count is not shown as zero
 
     def series(self) -> list[tuple[Labels, Series]]:
         """All series with the values of their labels."""

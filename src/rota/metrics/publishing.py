@@ -43,6 +43,11 @@ def open_metrics(settings: Settings, role: str) -> Metrics:
     return metrics
 
 
+def is_shown(settings: Settings) -> bool:
+    """Whether a process without an API shows its metrics: else there is no need to count."""
+    return bool(settings.metrics_port or settings.statsd or settings.otel.metrics)
+
+
 async def _nothing_to_refresh() -> None:
     """All is known already."""
 
