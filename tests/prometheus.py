@@ -68,9 +68,11 @@ class Prometheus:
     def _sees_all(self) -> bool:
         assert self._process.poll() is None
         try:
-            return self.value("sum(up)") == self._targets
+            if httpx.get(f"{self._url}/-/ready").status_code != httpx.codes.OK:
+                return False
         except httpx.TransportError:
             return False
+        return self.value("sum(up)") == self._targets
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
         """The labels and values that the expression has now."""

@@ -71,10 +71,17 @@ class StatsdSender(Service):
             self._socket.close()
 
     def _send(self) -> int:
+        before = dict(self._sent), dict(self._counted)
         packets = list(packed(self.lines()))
-        for packet in packets:
-            if self._socket:
+        for number, packet in enumerate(packets):
+            if self._socket is None:
+                break
+            try:
                 self._socket.send(packet)
+            except OSError:  # mostly that of an earlier packet: nobody was there
+                if number == 0:
+                    self._sent, self._counted = before  # to be sent again, and nothing twice
+                raise
         return len(packets)
 
     def lines(self) -> Iterator[str]:
