@@ -147,6 +147,7 @@ TASKS = {
     "SigningKeys.tick": "one look, shared by all who wait for it",
     "_HeldTokens._refill": "one question to the database; the next one starts another",
     "_until_ended": "one request: both end with it",
+    "InstallationGauges.refresh": "one look, shared by all who ask at the time",
     "Statistics.of": "one look, shared by all who ask at the time",
     "_while_known": "the next event of one client's stream",
     "Reloader.tick": "one try of the code, cancelled by the next change",
