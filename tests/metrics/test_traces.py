@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import httpx
 import pytest
 
@@ -223,3 +227,50 @@ def test_the_hash_of_a_request_ignores_its_trace_alone():
     assert hash_request(b'{"headers": {"traceparent": "x", "tracestate": "y"}, "a": 1}') == plain
     with_header = hash_request(b'{"a": 1, "headers": {"b": "c"}}')
     assert hash_request(b'{"a": 1, "headers": {"b": "c", "traceparent": "x"}}') == with_header != plain
+
+
+LOTS = f"""
+from uuid import uuid4
+from opentelemetry import trace
+from rota.domain.run import Claim
+from rota.tracing import Tracing
+
+def claim(options):
+    return Claim("default", uuid4(), uuid4(), 1, "t", 0, None, None, options, None, 0.0, 0.0, 0, 0)
+
+def is_sampled(span):
+    return int(span.trace["traceparent"][-2:], 16) & 1 == 1  # another bit says that the id is random
+
+tracing = Tracing("test")
+spans = [tracing.begin(claim("{{}}")) for _ in range(2000)]
+drawn = [span for span in spans if span]
+assert 800 < len(drawn) < 1200, len(drawn)
+assert all(is_sampled(span) for span in drawn)
+while tracing.begin(claim("{{}}")):
+    pass
+inside = trace.get_tracer("task").start_span("of a task whose attempt is not sampled")
+assert not inside.is_recording()
+for flags in ("01", "00"):
+    parent = "{PARENT[:-2]}" + flags
+    span = tracing.begin(claim('{{"headers":{{"traceparent":"' + parent + '"}}}}'))
+    assert span.trace["traceparent"].startswith("00-{TRACE}-")
+    assert is_sampled(span) == (flags == "01")
+"""
+
+
+def test_runs_without_a_trace_are_sampled_by_lot_and_others_as_their_submission_was(collector):
+    """In a process of its own: OpenTelemetry is set up once in each."""
+    variables = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "0.5",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LOTS],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
