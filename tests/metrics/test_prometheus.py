@@ -124,6 +124,8 @@ def test_the_counters_of_a_restarted_worker_begin_at_zero_and_rates_stay_right(f
     began = time.time()
     started = 'rota_attempts_started_total{task="rota.echo"}'
     before = {labels["instance"]: value for labels, value in watcher.query(f"{started} > 0")}
+    # The window must begin with samples of all that ran before, and none of the time when it still ran.
+    wait_until(lambda: watcher.value(f"min(timestamp({started}))") > began + 1.5)
     workers = [process for process in family_of(fleet.rota_home) if _is_worker(process)]
     assert len(workers) == 2
     for process in workers:
@@ -134,7 +136,7 @@ def test_the_counters_of_a_restarted_worker_begin_at_zero_and_rates_stay_right(f
     after = {labels["instance"]: value for labels, value in watcher.query(started)}
     assert sum(after.values()) == RUNS // 3
     assert all(watcher.value(f'resets({started[:-1]}, instance="{instance}"}}[2m])') >= 1 for instance in before)
-    window = math.ceil(time.time() - began)
+    window = math.floor(time.time() - began)
     grown = watcher.value(f'sum(increase(rota_attempts_ended_total{{outcome="success"}}[{window}s]))')
     # Prometheus extrapolates to the ends of the window, the more the fewer samples a busy machine lets it have. If it
     # took the reset for a loss this would be below zero, and if it took the new count for growth as much as all runs.
