@@ -20,6 +20,7 @@ from bench.http import measure_http
 from bench.idle import measure_idle
 from bench.lists import measure_lists
 from bench.logs import measure_logs
+from bench.observability import measure_observability
 from bench.operations import measure_operations
 from bench.progress import Progress
 from bench.punctuality import measure_punctuality
@@ -63,6 +64,9 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
         "readers": lambda progress: measure_readers(progress, seconds=one(1.0, 30.0, 120.0)),
         "operations": lambda progress: measure_operations(progress, seconds=one(1.0, 10.0, 20.0), turns=one(1, 5, 7)),
+        "observability": lambda progress: measure_observability(
+            progress, seconds=one(1.0, 4.0, 20.0), turns=one(1, 5, 11)
+        ),
         "workflows": lambda progress: measure_workflows(
             progress, chain=one(10, 200, 200), nodes=one(100, 10_000, 10_000), members=one(500, 200_000, 1_000_000)
         ),

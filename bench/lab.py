@@ -50,13 +50,15 @@ class Usage(msgspec.Struct):
 class Lab:
     """`rota up` without workers in a temporary home, and workers beside it. Use as an async context manager."""
 
-    def __init__(self, *, workers: int = 0) -> None:
+    def __init__(self, *, workers: int = 0, **variables: str) -> None:
+        """`variables`: settings of all its processes."""
         self.home = Path(tempfile.mkdtemp(prefix="rota-bench-"))
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.counter = Counter.make(self.home / "counter")
         self.workers: list[asyncio.subprocess.Process] = []
         self._wanted = workers
+        self._variables = variables
         self._up: asyncio.subprocess.Process | None = None
         self._before: Usage | None = None
         self._postgres = EmbeddedPostgres(self.home)
@@ -183,6 +185,7 @@ class Lab:
 
     async def _start(self, *arguments: str) -> asyncio.subprocess.Process:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
+        environment |= self._variables
         environment |= {"ROTA_BENCH_COUNTER": str(self.home / "counter"), "PYTHONPATH": str(ROOT)}
         with (self.home / "rota.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(

@@ -25,6 +25,7 @@ from bench.http_load import Answers
 from bench.idle import Idle
 from bench.lists import Lists
 from bench.logs import LogFigures
+from bench.observability import Observability
 from bench.operations import OperationLags
 from bench.punctuality import Punctuality
 from bench.readers import Readers
@@ -64,6 +65,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     readers: Readers | None = None
     operations: OperationLags | None = None
     archive: ArchiveFigures | None = None
+    observability: Observability | None = None
     workflows: WorkflowFigures | None = None
     lists: Lists | None = None
     figures: FigureCosts | None = None
@@ -108,6 +110,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_readers_row(results.readers)] if results.readers else []
     rows += [_operations_row(results.operations)] if results.operations else []
+    rows += _observability_rows(results.observability) if results.observability else []
     rows += _workflow_rows(results.workflows) if results.workflows else []
     rows += _lists_rows(results.lists) if results.lists else []
     rows += [_figures_row(results.figures)] if results.figures else []
@@ -269,6 +272,22 @@ def _archive_rows(it: ArchiveFigures) -> list[Row]:
             f"{it.id_ms:,.0f} ms",
             f"the runs of a job {it.job_ms:,.0f} ms, of an owner {it.owner_ms:,.0f} ms: a page, out of all days",
         ),
+    ]
+
+
+def _observability_rows(it: Observability) -> list[Row]:
+    kinds = {
+        "metrics with task label, StatsD, scraped each second": it.metrics,
+        "the same, OTLP metrics, traces of 1 in 100": it.sampled,
+        "the same with every trace": it.traced,
+    }
+    return [
+        (
+            words,
+            f"{one.throughput_ratio:.1%} of the throughput without",
+            f"{one.cpu_ratio:.1%} of the CPU time: {one.cpu_ms_per_1000:,.0f} ms per 1,000 jobs",
+        )
+        for words, one in kinds.items()
     ]
 
 

@@ -154,6 +154,7 @@ TASKS = {
     "_HeldTokens._refill": "one question to the database; the next one starts another",
     "_until_ended": "one request: both end with it",
     "FreshLooks.of": "one look, shared by all who ask at the time",
+    "InstallationGauges.refresh": "one look, shared by all who ask at the time",
     "_while_known": "the next event of one client's stream",
     "Reloader.tick": "one try of the code, cancelled by the next change",
     "ChildWorkers.drain": "the end of one worker that is no longer needed; waited for when all stops",

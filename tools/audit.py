@@ -41,7 +41,7 @@ SIMPLE = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 ALLOWED = frozenset(
     {
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0"),
-        *("Apache Software License", "BSD License", "ISC License (ISCL)", "MIT License"),
+        *("Apache Software License", "3-Clause BSD License", "BSD License", "ISC License (ISCL)", "MIT License"),
         *("Mozilla Public License 2.0 (MPL 2.0)", "Python Software Foundation License"),
     }
 )

@@ -30,6 +30,7 @@ from rota.api.routes import OPERATIONS
 from rota.cli.main import app
 from rota.contract import aliases
 from rota.contract.meanings import meanings_of, structs_by_name, texts_below
+from rota.metrics.catalogue import Metrics
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTES = ROOT / "tools" / "reference"
@@ -39,7 +40,40 @@ MARKER = re.compile(r"^<!-- command: ([a-z -]+) -->$", re.MULTILINE)
 SECTIONS = {
     "For every command": ("home", "host", "port", "tls_certificate", "tls_key"),
     "For the command line and clients": ("server_url", "given_token", "namespace", "ca_file"),
+    "Metrics and traces": tuple(
+        each.name for each in settings.VARIABLES.values() if each.name.startswith(("metrics", "statsd", "tracing"))
+    ),
     "Tokens of an identity provider": tuple(each.name for each in settings.VARIABLES.values() if "jwt" in each.name),
+}
+# Who shows which metrics; the rest is for every process.
+METRICS = {
+    "Workers": (
+        "rota_attempts_started_total",
+        "rota_attempts_ended_total",
+        "rota_retries_total",
+        "rota_runs_buried_total",
+        "rota_start_lag_seconds",
+        "rota_queue_seconds",
+        "rota_run_duration_seconds",
+        "rota_fenced_reports_total",
+        "rota_worker_slots",
+        "rota_worker_slots_used",
+    ),
+    "Who submits": ("rota_runs_submitted_total",),
+    "Schedulers": ("rota_fire_total", "rota_fire_missed_total", "rota_scheduler_shards"),
+    "The installation, from API servers": (
+        "rota_runs",
+        "rota_oldest_queued_seconds",
+        "rota_pool_slots",
+        "rota_pool_slots_used",
+        "rota_workers",
+        "rota_dead_letters",
+        "rota_blocked_runs",
+        "rota_breakers",
+        "rota_schedules_overdue",
+        "rota_database_up",
+    ),
+    "Every process": (),
 }
 INTERNAL = re.compile(r"For (senders|tests|workers|runners|the worker|the SDK)\b.*:|The same, without awaiting")
 GIVEN = (
@@ -385,9 +419,30 @@ def _call(name: str, member: Callable[..., Any]) -> str:
     return f"{'await ' if inspect.iscoroutinefunction(member) else ''}{name}({shown})"
 
 
+# Metrics
+
+
+def metrics_page() -> str:
+    """Every metric with its labels, by who shows it; the meanings stand beside the instruments."""
+    parts = []
+    instruments = {one.name: one for one in Metrics(task_label=True).registry.read()}
+    for title, names in METRICS.items():
+        chosen = names or tuple(name for name in instruments if not any(name in some for some in METRICS.values()))
+        rows = [_metric(instruments[name]) for name in chosen]
+        parts.append("\n".join([f"## {title}", "", "| metric | kind | labels | meaning |", "|---|---|---|---|", *rows]))
+    text = (NOTES / "metrics.md").read_text(encoding="utf-8")
+    return text.replace("<!-- tables -->", "\n\n".join(parts))
+
+
+def _metric(instrument: Any) -> str:
+    labels = ", ".join(f"`{label}`" for label in instrument.labels)
+    return f"| `{instrument.name}` | {instrument.kind} | {labels} | {_cell(instrument.words).rstrip('.')} |"
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "cli.md": commands_page,
     "settings.md": settings_page,
+    "metrics.md": metrics_page,
     "api.md": api_page,
     "sdk.md": sdk_page,
 }

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -21,6 +21,8 @@ from rota.domain.application import Application
 from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
+from rota.metrics.catalogue import Metrics
+from rota.metrics.publishing import is_shown, metrics_services, open_metrics, show_connections, show_slots
 from rota.processes import SUPERVISED, run_until_stopped, start_anew
 from rota.scheduler.log_targets.address import open_target
 from rota.scheduler.scheduler import Scheduler
@@ -37,6 +39,7 @@ from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.telemetry import get_logger
+from rota.tracing import Tracing, open_tracing
 from rota.worker.failure_log import FailureLog
 from rota.worker.health import HealthServer, worst_health
 from rota.worker.runners.registry import Runners
@@ -135,14 +138,21 @@ def listen_url(settings: Settings, database: Database) -> str | None:
 
 
 @asynccontextmanager
-async def open_scheduler(settings: Settings, database: Database) -> AsyncIterator[Scheduler]:
+async def open_scheduler(
+    settings: Settings, database: Database, metrics: Metrics | None = None
+) -> AsyncIterator[Scheduler]:
     """A scheduler on this database, with one more connection for its heartbeat."""
     async with open_database(settings, size=1, name="rota-scheduler", check=False, patient=True) as lease_database:
-        yield build_scheduler(settings, database, lease_database)
+        if metrics:
+            show_connections(metrics, "rota-scheduler-lease", lease_database)
+        yield build_scheduler(settings, database, lease_database, metrics)
 
 
-def build_scheduler(settings: Settings, database: Database, lease_database: Database) -> Scheduler:
+def build_scheduler(
+    settings: Settings, database: Database, lease_database: Database, metrics: Metrics | None = None
+) -> Scheduler:
     return Scheduler(
+        metrics=metrics,
         database=database,
         lease_database=lease_database,
         listen_url=listen_url(settings, database),
@@ -158,7 +168,15 @@ def build_scheduler(settings: Settings, database: Database, lease_database: Data
     )
 
 
-def worker_gateway(settings: Settings, database: Database, *, shards: int, clock: DatabaseClock) -> LocalGateway:
+def worker_gateway(
+    settings: Settings,
+    database: Database,
+    *,
+    shards: int,
+    clock: DatabaseClock,
+    metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
+) -> LocalGateway:
     """The gateway through which a worker's tasks submit jobs; it does nothing until one does."""
     return LocalGateway(
         database=database,
@@ -169,6 +187,8 @@ def worker_gateway(settings: Settings, database: Database, *, shards: int, clock
         defaults=default_limits(settings),
         lazy=True,
         check_payloads=settings.check_payloads,
+        metrics=metrics,
+        tracing=tracing,
     )
 
 
@@ -180,6 +200,8 @@ def build_worker(
     clock: DatabaseClock,
     gateway: LocalGateway,
     application: Application | None = None,
+    metrics: Metrics | None = None,
+    tracing: Tracing | None = None,
 ) -> Worker:
     listen = listen_url(settings, database)
     broker = PostgresBroker(
@@ -187,6 +209,7 @@ def build_worker(
         listen_url=listen,
         lease_seconds=settings.worker_lease_seconds,
         namespace_share=settings.namespace_share,
+        metrics=metrics,
     )
     profile = WorkerProfile(
         socket.gethostname(),
@@ -215,6 +238,7 @@ def build_worker(
         on_failure=failures.note,
         clock=clock,
         gateways=gateway.for_run,
+        tracing=tracing,
         beside=(*gateway.services, failures),
     )
 
@@ -228,12 +252,26 @@ async def check_server_role(database: Database) -> None:
         )
 
 
+@contextmanager
+def traced(settings: Settings, role: str) -> Iterator[Tracing | None]:
+    """Traces of this process, sent to their end; None if they are not wanted."""
+    tracing = open_tracing(settings, role)
+    try:
+        yield tracing
+    finally:
+        if tracing:
+            tracing.close()
+
+
 async def run_scheduler(settings: Settings) -> None:
     opened = open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler", patient=True)
     async with opened as database:
         await waiting_for_database(partial(check_server_role, database), settings)
-        async with open_scheduler(settings, database) as scheduler:
-            await run_until_stopped(ServiceGroup(scheduler.services).run())
+        metrics = open_metrics(settings, "scheduler")
+        show_connections(metrics, "rota-scheduler", database)
+        async with open_scheduler(settings, database, metrics) as scheduler:
+            services = (*scheduler.services, *metrics_services(settings, metrics))
+            await run_until_stopped(ServiceGroup(services).run())
 
 
 async def run_workers(settings: Settings, apps: Sequence[App]) -> None:
@@ -242,8 +280,15 @@ async def run_workers(settings: Settings, apps: Sequence[App]) -> None:
     Each is a worker of its own in the fleet, with its tasks, slots, lease and declared schedules. They end together.
     """
     async with AsyncExitStack() as stack:
-        opened = [await stack.enter_async_context(_open_worker(settings, app)) for app in apps or (App(),)]
+        metrics = open_metrics(settings, "worker")
+        counted = metrics if is_shown(settings) else None
+        tracing = stack.enter_context(traced(settings, "worker"))
+        opened = [
+            await stack.enter_async_context(_open_worker(settings, app, counted, tracing)) for app in apps or (App(),)
+        ]
         workers = [worker for worker, _ in opened]
+        show_slots(metrics, workers)
+        await stack.enter_async_context(ServiceGroup(metrics_services(settings, metrics)))
         if settings.worker_port:
             health = HealthServer(settings.host, settings.worker_port, partial(worst_health, workers))
             health.start()
@@ -273,10 +318,14 @@ async def _drain(workers: Sequence[Worker]) -> None:
 
 
 @asynccontextmanager
-async def _open_worker(settings: Settings, app: App) -> AsyncIterator[tuple[Worker, Runners]]:
+async def _open_worker(
+    settings: Settings, app: App, metrics: Metrics | None, tracing: Tracing | None
+) -> AsyncIterator[tuple[Worker, Runners]]:
     async with AsyncExitStack() as stack:
         opened = open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker", patient=True)
         database = await stack.enter_async_context(opened)
+        if metrics:
+            show_connections(metrics, "rota-worker", database)
         transactions = TaskTransactions(
             database_url(settings), size=settings.transactions, pooled=database.pooled, version=database.version
         )
@@ -285,8 +334,17 @@ async def _open_worker(settings: Settings, app: App) -> AsyncIterator[tuple[Work
         stack.push_async_callback(runners.close)
         clock = DatabaseClock()
         shards = await waiting_for_database(partial(count_shards, database), settings)
-        gateway = worker_gateway(settings, database, shards=shards, clock=clock)
+        gateway = worker_gateway(settings, database, shards=shards, clock=clock, metrics=metrics, tracing=tracing)
         has_more = app.tasks or app.declarations.are_any
         application = describe_app(app, settings.namespace_names) if has_more else None
-        worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
+        worker = build_worker(
+            settings,
+            database,
+            runners,
+            clock=clock,
+            gateway=gateway,
+            application=application,
+            metrics=metrics,
+            tracing=tracing,
+        )
         yield worker, runners

@@ -26,8 +26,19 @@ class FairTurns:
     """At most `most` turns at a time."""
 
     def __init__(self, most: int) -> None:
+        self._most = most
         self._free = most
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # the next turn is for the first line
+
+    @property
+    def taken(self) -> int:
+        """How many turns have not ended."""
+        return self._most - self._free
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn. Can be called from any thread."""
+        return sum(len(line) for line in list(self._lines.values()))
 
     async def take(self, seconds: float) -> None:
         """Waits for a turn, which must be given back; raises TimeoutError."""

@@ -30,7 +30,7 @@ _MIN_DESTINATION_KEY = 32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Pool names as in the API (contract/fields.py).
 _WEIGHTED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
-# Secrets that object storage and PostgreSQL read from the environment.
+# Secrets that object storage, PostgreSQL and OpenTelemetry read from the environment.
 _CREDENTIALS = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -39,6 +39,7 @@ _CREDENTIALS = (
     "AZURE_STORAGE_SAS_KEY",
     "AZURE_STORAGE_TOKEN",
     "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
     "PGPASSWORD",
 )
 _SECRET_PARAMETERS = frozenset({"password", "sslpassword", "sig", "secret", "token"})
@@ -73,6 +74,14 @@ _Count = Annotated[int, Bounds(1)]
 _CountOrZero = Annotated[int, Bounds(0)]
 _Seconds = Annotated[float, SECONDS]
 _Rate = Annotated[float, _RATE]
+
+
+class OtelSignals(NamedTuple):
+    """What OpenTelemetry's own variables ask for."""
+
+    traces: bool = False
+    metrics: bool = False
+    metric_seconds: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +216,24 @@ class Settings:
     written to; see [the heartbeat](../how-to/be-alerted.md#a-heartbeat-to-the-outside). Default: none"""
     heartbeat_seconds: Annotated[float, Bounds(1, 86400)] = 60.0
     """how often"""
+    metrics_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0
+    """a port on which this process answers [`GET /metrics`](../how-to/monitor-with-prometheus.md); 0: none. Under
+    `rota up` the API has this port, the scheduler the next one, then each worker one"""
+    metrics_host: str = "127.0.0.1"
+    """the address of `ROTA_METRICS_PORT`. It asks for no token: choose a private one"""
+    metrics_public: bool = False
+    """`on`: the API's own `/metrics` asks for no token"""
+    metrics_task_label: bool = False
+    """`on`: metrics of runs have the label `task`"""
+    statsd: str | None = None
+    """`host:port` of a StatsD server that gets the metrics of this process by UDP. Default: none"""
+    statsd_tags: bool = False
+    """`on`: labels are sent as tags, as Datadog and Telegraf read them, instead of parts of the name"""
+    statsd_seconds: _Seconds = 5.0
+    """how often metrics are sent to StatsD"""
+    tracing: bool = False
+    """`on`: [traces](../how-to/trace-with-opentelemetry.md) even without `OTEL_EXPORTER_OTLP_ENDPOINT`"""
+    otel: OtelSignals = field(default_factory=OtelSignals)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[str, ...] = field(default=(), repr=False)
 
@@ -224,6 +251,7 @@ class Settings:
             for variable, value in environment.items()
             if variable.startswith(SECRET_PREFIX)
         }
+        found["otel"] = _signals(environment)
         found["credentials"] = tuple(environment[name] for name in _CREDENTIALS if environment.get(name))
         chosen = {name: value for name, value in overrides.items() if value is not None}
         settings = cls(**(found | chosen))
@@ -246,6 +274,7 @@ class Settings:
             raise SetupError("ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY go together: set both, or neither")
         for word in self.trusted_proxies:
             _check_network("ROTA_TRUSTED_PROXIES", word)
+        _ = self.statsd_address
         for name, value in self.secrets.items():
             _check_secret(name, value)
         if any(len(key) < _MIN_DESTINATION_KEY for key in self.destination_key):
@@ -261,6 +290,16 @@ class Settings:
         texts.append(self.log_export_authorization or "")
         texts += [text for address in addresses if address for text in _passwords(address)]
         return tuple(text for text in texts if len(text) >= _MIN_SECRET)
+
+    @property
+    def statsd_address(self) -> tuple[str, int] | None:
+        """Where StatsD listens."""
+        if self.statsd is None:
+            return None
+        host, _, port = self.statsd.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+            raise SetupError(f"ROTA_STATSD must be host:port, such as 127.0.0.1:8125, not {self.statsd!r}")
+        return host.strip("[]"), int(port)
 
     @property
     def pool_names(self) -> tuple[str, ...]:
@@ -335,6 +374,20 @@ def _passwords(address: str) -> list[str]:
     return [text for part in written if part for text in (part, unquote(part))]
 
 
+def _signals(environment: Mapping[str, str]) -> OtelSignals:
+    """The signals that have an endpoint and are not switched off."""
+
+    def is_wanted(signal: str) -> bool:
+        endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+        is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        is_off = is_off or environment.get(f"OTEL_{signal}_EXPORTER", "").lower() == "none"
+        return not is_off and any(environment.get(name) for name in endpoints)
+
+    interval = environment.get("OTEL_METRIC_EXPORT_INTERVAL", "")
+    seconds = int(interval) / 1000 if interval.isdecimal() and int(interval) else OtelSignals().metric_seconds
+    return OtelSignals(is_wanted("TRACES"), is_wanted("METRICS"), seconds)
+
+
 def _find_home(given: Path) -> Path:
     try:
         return given.expanduser().absolute()
@@ -373,7 +426,7 @@ _VARIABLE_NAMES = {"server_url": "ROTA_URL", "given_token": "ROTA_TOKEN", "blobs
 VARIABLES = {
     _VARIABLE_NAMES.get(each.name, f"ROTA_{each.name.upper()}"): each
     for each in fields(Settings)
-    if each.name not in ("secrets", "credentials")
+    if each.name not in ("otel", "secrets", "credentials")
 }
 
 

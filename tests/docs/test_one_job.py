@@ -29,6 +29,8 @@ HELPERS = {
     # around a run
     *("worker/worker.py", "worker/heartbeat.py", "worker/watchdog.py", "worker/run_log.py"),
     *("task/context.py", "worker/runners/examples.py", "broker/pool_tally.py"),
+    # traces and metrics
+    *("gateway/traced_jobs.py", "metrics/instruments.py"),
 }
 # Types and constants alone: nothing of them is called.
 ONLY_TYPES = {"contract/jobs.py", "domain/job.py"}

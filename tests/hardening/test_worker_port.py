@@ -11,7 +11,8 @@ import urllib.request
 
 import pytest
 
-from rota.worker.health import MOST_CONNECTIONS, HealthServer, WorkerHealth
+from rota.page_server import MOST_CONNECTIONS
+from rota.worker.health import HealthServer, WorkerHealth
 from support import GUARD_SECONDS, eventually, in_time
 
 

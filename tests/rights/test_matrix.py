@@ -128,6 +128,7 @@ LEAST = {
     "list_shards": "operator",
     "stats": "viewer",
     "stats_history": "viewer",
+    "metrics": "operator",
     "healthz": PUBLIC,
     "readyz": PUBLIC,
     "create_key": "admin",

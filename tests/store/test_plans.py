@@ -244,7 +244,8 @@ LEADERS = re.compile(
 )
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting", "count_namespaces", "count_live", "count_others", "sample_waiting",
-            "group_dead_letters", "take_sample", "measure_pool"}  # fmt: skip
+            "group_dead_letters", "take_sample", "measure_pool", "count_live_everywhere", "count_upcoming_everywhere",
+            "count_held_everywhere", "count_dead_letters_everywhere"}  # fmt: skip
 # What it is led by depends on its values: tests/store/test_list_plans.py.
 SEARCHING = {"search_runs"}
 LOOKING = sorted(load_all().keys() - COUNTING - SEARCHING)

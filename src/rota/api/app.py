@@ -24,6 +24,7 @@ from rota.api.operations import Operation
 from rota.api.paths import PathTree
 from rota.api.problems import HttpProblemError, response_of
 from rota.api.routes import OPERATIONS
+from rota.api.routes.metrics import metrics, public_metrics
 
 _JOBS = "/jobs"
 
@@ -69,7 +70,7 @@ class Api(GuardedApplication):
         await response(scope, receive, send)
 
 
-def build_app(services: Backend, authenticator: Authenticator, version: str) -> Api:
+def build_app(services: Backend, authenticator: Authenticator, version: str, *, metrics_public: bool = False) -> Api:
     """The application; the backend's services must run beside it."""
 
     async def openapi(_request: Request) -> Response:
@@ -77,7 +78,11 @@ def build_app(services: Backend, authenticator: Authenticator, version: str) -> 
         return Response(await asyncio.to_thread(_description, version), media_type="application/json")
 
     routes = [Route("/openapi.json", openapi, methods=["GET"])]
-    return Api(OPERATIONS, services, Authorizer(authenticator, services), routes)
+    operations = OPERATIONS
+    if metrics_public:
+        operations = tuple(one for one in OPERATIONS if one is not metrics)
+        routes.append(public_metrics(services))
+    return Api(operations, services, Authorizer(authenticator, services), routes)
 
 
 @cache  # tests build many applications in one process

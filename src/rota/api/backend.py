@@ -15,6 +15,7 @@ from rota.access.refusal_trail import RefusalTrail
 from rota.api.figures import FigureHistories
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
+from rota.api.installation_gauges import InstallationGauges
 from rota.api.log_search import LogSearch
 from rota.api.pool_loads import PoolLoads
 from rota.api.statistics import Statistics
@@ -33,6 +34,7 @@ from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
 from rota.gateway.operations import OperationGateway
 from rota.gateway.workflows import WorkflowGateway
+from rota.metrics.catalogue import Metrics
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
@@ -55,9 +57,11 @@ from rota.store.postgres.listener import Listener
 from rota.store.postgres.wakeups import ENDED, TASKS
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
+from rota.store.read.installation import Installation
 from rota.store.read.waiting import Waiting
 from rota.store.redrive import Redrives
 from rota.store.submit import Submissions
+from rota.tracing import Tracing
 
 _MOST_SEARCHES = 40  # of logs at a time
 
@@ -76,9 +80,13 @@ class Backend:
         listen_url: str | None = None,
         check_payloads: bool = True,
         sender: Sender | None = None,
+        metrics: Metrics | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """`listen_url`: where ends of runs and joining workers are heard of; None: they are only looked for."""
         self.database = database
+        self.metrics = metrics or Metrics()
+        self.installation_gauges = InstallationGauges(self.metrics, Installation(database))
         self.blobs = blobs
         self.logs = Logs(database)
         self.tail = LogFollowers(self.logs)
@@ -99,6 +107,8 @@ class Backend:
             defaults=defaults,
             check_payloads=check_payloads,
             is_listening=lambda: self._listener is not None and self._listener.connected,
+            metrics=self.metrics,
+            tracing=tracing,
         )
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)

@@ -303,7 +303,7 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
 
 
 def _show_options(options: RunOptions) -> dict[str, Any]:
-    shown = {name: getattr(options, name) for name in RunOptions.__struct_fields__ if name != "job_id"}
+    shown = {name: getattr(options, name) for name in RunOptions.__struct_fields__ if name not in ("job_id", "linked")}
     return shown | {"retry": Retry(**msgspec.structs.asdict(options.retry))}
 
 

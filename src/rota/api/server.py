@@ -21,8 +21,9 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import check_server_role, listen_url, open_database, waiting_for_database
+from rota.compose import check_server_role, listen_url, open_database, traced, waiting_for_database
 from rota.destinations.sender import Sender
+from rota.metrics.publishing import metrics_services, open_metrics, show_connections
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -30,6 +31,7 @@ from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.telemetry import get_logger
 from rota.time_limits import time_limit
+from rota.tracing import Tracing
 
 CONNECTIONS = 8
 _GRACEFUL_SECONDS = 5
@@ -88,15 +90,22 @@ class _Server(uvicorn.Server):
 
 async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
     """Serves until stopped: first no new requests, then the services `beside` it, then the connections."""
+    with traced(settings, "api") as tracing:
+        await _run_api(settings, beside, tracing)
+
+
+async def _run_api(settings: Settings, beside: Sequence[Service], tracing: Tracing | None) -> None:
     files = raise_file_limit()
     certificate = Certificate.of(settings)
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
     async with open_database(settings, size=CONNECTIONS, name="rota-api", patient=True) as database:
         await waiting_for_database(partial(check_server_role, database), settings)
-        backend = await waiting_for_database(partial(build_backend, settings, database), settings)
+        backend = await waiting_for_database(partial(build_backend, settings, database, tracing), settings)
+        show_connections(backend.metrics, "rota-api", database)
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
-        services = [*api_services(backend, verifier, certificate), *beside]
+        shown = metrics_services(settings, backend.metrics, refresh=backend.installation_gauges.refresh)
+        services = [*api_services(backend, verifier, certificate), *shown, *beside]
         source = "ROTA_TOKEN" if settings.given_token else str(settings.admin_token_file)
         _log.info("serving", url=settings.url, token_in=source, connections=limits.connections)
         if settings.is_exposed:
@@ -117,7 +126,7 @@ async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
         await run_until_stopped(serve(), on_stop=stop)
 
 
-async def build_backend(settings: Settings, database: Database) -> Backend:
+async def build_backend(settings: Settings, database: Database, tracing: Tracing | None = None) -> Backend:
     backend = Backend(
         database=database,
         shards=await count_shards(database),
@@ -127,6 +136,8 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
         listen_url=listen_url(settings, database),
         check_payloads=settings.check_payloads,
         sender=Sender.of(settings),
+        metrics=open_metrics(settings, "api"),
+        tracing=tracing,
     )
     await backend.set_clock()
     return backend
@@ -146,7 +157,8 @@ def build_server(
 ) -> _Server:
     """A uvicorn server that is not serving yet."""
     token = settings.given_token or admin_token(settings.admin_token_file)
-    app = build_app(backend, Authenticator(token, credentials=backend.credentials, verifier=verifier), rota.__version__)
+    authenticator = Authenticator(token, credentials=backend.credentials, verifier=verifier)
+    app = build_app(backend, authenticator, rota.__version__, metrics_public=settings.metrics_public)
     tls, proxies = certificate.context if certificate else None, settings.trusted_proxies
     return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))
 

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
+from rota.broker.attempt_metrics import AttemptMetrics
 from rota.broker.namespace_shares import NamespaceShares
 from rota.broker.pool_shares import PoolShares
 from rota.broker.pool_tally import PoolTally
@@ -22,6 +23,7 @@ from rota.broker.protocol import ReportReceipt, Signal, SignalKind
 from rota.domain.fleet import NAMESPACE_SHARE, WorkerProfile
 from rota.domain.run import LOOKAHEAD, Claim, Disposition, LogChunk, Progress, Report
 from rota.errors import DatabaseUnavailableError
+from rota.metrics.catalogue import Metrics
 from rota.service import Service
 from rota.store.claim import Beat, Claims, PoolKey
 from rota.store.logs import Logs
@@ -29,7 +31,7 @@ from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import AWAITED, READY, WORKER
-from rota.store.report import ClaimKey, Reports
+from rota.store.report import ClaimKey, Recorded, Reports
 from rota.telemetry import get_logger
 from rota.time_limits import time_limit
 
@@ -59,6 +61,7 @@ class PostgresBroker:
         lease_seconds: float,
         lookahead: timedelta = LOOKAHEAD,
         namespace_share: float = NAMESPACE_SHARE,
+        metrics: Metrics | None = None,
     ) -> None:
         self.lease_seconds = lease_seconds
         self._lookahead = lookahead
@@ -85,6 +88,7 @@ class PostgresBroker:
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
         self._tally = PoolTally()
+        self._metrics = AttemptMetrics(metrics) if metrics else None
 
     @property
     def services(self) -> Sequence[Service]:
@@ -98,6 +102,8 @@ class PostgresBroker:
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
+        if self._metrics:
+            self._metrics.expect(profile)
         pools, namespaces = profile.pool_weights, profile.namespace_weights
         self._shares = PoolShares(pools) if len(pools) > 1 else None
         several = len(namespaces) > 1
@@ -163,7 +169,16 @@ class PostgresBroker:
                 self._tally.ended(report, disposition)
         self._gave([report.claim.number for report in reports if report.claim.number not in rejected])
         self._tally.forget(recorded.fenced)
+        if self._metrics:
+            self._count(self._metrics, reports, recorded, rejected)
         return ReportReceipt(frozenset(recorded.fenced), rejected)
+
+    def _count(
+        self, metrics: AttemptMetrics, reports: Sequence[Report], recorded: Recorded, rejected: Collection[int]
+    ) -> None:
+        metrics.ended(reports, recorded.dispositions, {*recorded.fenced, *rejected})
+        metrics.forget(recorded.fenced)
+        metrics.fenced(len(recorded.fenced))
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """Beats, and writes the activity since the last beat."""
@@ -198,6 +213,8 @@ class PostgresBroker:
         """Records starts and progress, fenced by claim."""
         for note in notes:
             self._tally.goes_on(note.claim, note.started)
+            if self._metrics:
+                self._metrics.goes_on(note.claim, note.started)
         await self._reports.update(notes)
 
     async def write_logs(self, chunks: Sequence[LogChunk]) -> None:

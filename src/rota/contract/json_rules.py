@@ -31,6 +31,7 @@ MOST_LEVELS = 64
 MOST_VALUES = 200_000  # in one job: reading and checking that many takes some 50 ms
 MOST_DIGITS = 1_000_000  # of all long numbers in one job: likewise
 _LARGE_PAYLOAD_BYTES = 256
+_TRACE_HEADERS = frozenset({"traceparent", "tracestate"})
 _ALIKE = bytes.maketrans(b"[]{}", b"()()")
 _ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
 _ALL_BUT_BEGINNINGS = bytes(set(range(256)) - set(b',[{"'))  # each value begins after one of these, except the quote
@@ -258,9 +259,19 @@ def _joined(path: str, part: str) -> str:
     return f"{path}.{part}" if path and part and not part.startswith("[") else path + part
 
 
+def _without_trace(request: Any) -> Any:
+    """A repeat in another trace is a repeat."""
+    headers = request.get("headers") if isinstance(request, dict) else None
+    if not isinstance(headers, dict) or headers.keys().isdisjoint(_TRACE_HEADERS):
+        return request
+    left = {name: value for name, value in headers.items() if name not in _TRACE_HEADERS}
+    rest = {name: value for name, value in request.items() if name != "headers"}
+    return rest | {"headers": left} if left else rest
+
+
 def hash_request(body: bytes) -> bytes:
-    """A hash of JSON that ignores spacing and order."""
+    """A hash of JSON that ignores spacing and order, and in which trace a job was submitted."""
     try:
-        return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
+        return sha256(msgspec.json.encode(_without_trace(msgspec.json.decode(body)), order="sorted")).digest()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadInputError("is not valid JSON", field="payload") from None

@@ -75,6 +75,7 @@ class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     timeout_seconds: float | None = None
     expires_seconds: float | None = None
     headers: dict[str, str] | None = None  # from middleware at the submission to middleware at the run
+    linked: bool = False  # it did not run at once: its trace links to that of the submission
     job_id: str | None = None  # the id that the job's submitter chose; rota.chosen_ids finds the job by it
 
 

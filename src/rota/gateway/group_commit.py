@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from rota.domain.job import JobSet, PlainSet, Submission
+from rota.domain.job import JobSet, OneShot, PlainSet, Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
+from rota.metrics.catalogue import Metrics
+from rota.metrics.instruments import Labels
 from rota.service import Service, is_cancelled
 from rota.store.submit import KnownKey, Submissions
 from rota.store.submit.unique_keys import Duplicate
@@ -102,8 +104,11 @@ class _Writer(Service):
 class GroupCommitter:
     """Gathers submissions; its writers commit them in batches."""
 
-    def __init__(self, *, submissions: Submissions, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, *, submissions: Submissions, now: Callable[[], datetime], metrics: Metrics | None = None
+    ) -> None:
         self._submissions = submissions
+        self._metrics = metrics
         self._now = now
         # Submissions with keys, or that depend on others, may have to wait for a lock that another one holds; those
         # without must not wait for them.
@@ -229,6 +234,9 @@ class GroupCommitter:
         for item_id, duplicate in done.duplicates.items():
             words = f"{duplicate.shown_id} has this uniqueKey already (it is {duplicate.status})"
             declined[item_id] = duplicate if duplicate.kept else DuplicateError(words)
+        if self._metrics:
+            left_out = declined.keys() | done.repeated
+            _count(self._metrics, [item for item in items if item.id not in left_out] if left_out else items)
         if done.repeated:
             declined |= await self._first_answers([item for item in items if item.id in done.repeated])
         return declined
@@ -242,6 +250,18 @@ class GroupCommitter:
             return dict.fromkeys(pairs, error)
         gone = DatabaseUnavailableError("the key expired just now; try again")
         return {item_id: known.get(pair) or gone for item_id, pair in pairs.items()}
+
+
+def _count(metrics: Metrics, accepted: Iterable[Submission]) -> None:
+    """Counts jobs that were accepted."""
+    counts: dict[Labels, int] = {}
+    by_task = metrics.task_label
+    for item in accepted:
+        it = item.definition
+        labels = (item.namespace, it.pool, it.task) if by_task else (item.namespace, it.pool)
+        counts[labels] = counts.get(labels, 0) + (1 if type(item) is OneShot else _jobs_of(item))
+    for counted, many in counts.items():
+        metrics.submitted.of(*counted).add(many)
 
 
 def _size(items: Sequence[Submission]) -> int:

@@ -45,6 +45,7 @@ from rota.domain.timezones import load_zone
 from rota.errors import BadInputError, RotaError
 from rota.gateway.known_tasks import FindTask, KnownTask
 from rota.gateway.policy_fields import POLICY_FIELDS, FieldGroup, patched_policies, policies_of
+from rota.tracing import TRACEPARENT
 
 _FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
@@ -72,7 +73,7 @@ _DEFAULT_OPTIONS = encode_options(RunOptions())
 _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
 _EXCLUSION = FieldGroup("exclude_calendars", "exclude_weekends", "on_excluded_day")
 _CALENDAR = FieldGroup(*CALENDAR, "misfire", *_EXCLUSION.names)
-_OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
+_OPTIONS = FieldGroup(*(name for name in RunOptions.__struct_fields__ if name != "linked"))
 _CHANGEABLE_OPTIONS = tuple(name for name in _OPTIONS.names if name in JobPatch.__struct_fields__)
 _DEPENDENCIES = FieldGroup("dependencies", "dependency_window_seconds")
 _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
@@ -526,6 +527,8 @@ def _options(wanted: JobIn) -> str:
     given = _OPTIONS.given(wanted)
     if not given:
         return _DEFAULT_OPTIONS
+    if wanted.schedule_type != "immediate" and wanted.headers and TRACEPARENT in wanted.headers:
+        given["linked"] = True
     return _encode_few(**given) if _VARIED.isdisjoint(given) else _encode(given)
 
 

@@ -29,6 +29,7 @@ from rota.gateway.group_commit import GroupCommitter
 from rota.gateway.job_builder import JobBuilder, SetShape, check_template
 from rota.gateway.problems import problem_of
 from rota.gateway.requests import JobRequest, Payload, Repeated, SetRequest
+from rota.gateway.traced_jobs import without_trace
 from rota.service import Breather
 from rota.store.submit import SPLIT, KnownKey, Submissions
 
@@ -292,7 +293,7 @@ def _member(wanted: SetRequest, position: int, payload: str | None) -> JobReques
     job = msgspec.structs.replace(wanted.job, payload=msgspec.Raw(payload or "null"))
     if wanted.key is None:
         return JobRequest(job)
-    return JobRequest(job, f"{wanted.key}\nmember {position}", sha256(_encoder.encode(job)).digest())
+    return JobRequest(job, f"{wanted.key}\nmember {position}", sha256(_encoder.encode(without_trace(job))).digest())
 
 
 def _refusals(refused: dict[int, RotaError]) -> list[RefusedJobs]:

@@ -38,8 +38,10 @@ from rota.gateway.known_tasks import KnownTask, KnownTasks
 from rota.gateway.protocol import OutgoingJob, RunSnapshot, are_alike
 from rota.gateway.requests import JobRequest, Repeated, SetRequest
 from rota.gateway.set_answers import answers_of
+from rota.gateway.traced_jobs import submitting_jobs, submitting_set
 from rota.gateway.workflow_acts import WorkflowAct, has_ended
 from rota.gateway.workflows import WorkflowGateway
+from rota.metrics.catalogue import Metrics
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.announce import Announcements
@@ -51,6 +53,7 @@ from rota.store.read.jobs import Jobs
 from rota.store.read.runs import Runs
 from rota.store.submit import KnownKey, Submissions
 from rota.store.submit.unique_keys import Duplicate
+from rota.tracing import Tracing
 
 _FIRST_POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.2
@@ -76,9 +79,12 @@ class LocalGateway:
         lazy: bool = False,
         check_payloads: bool = True,
         is_listening: Callable[[], bool] = lambda: False,
+        metrics: Metrics | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """A lazy one reads nothing from the database before the first submission. `is_listening`: whether `tasks` is
         woken when a worker joins."""
+        self._tracing = tracing
         self._submissions = Submissions(database)
         self._runs = Runs(database)
         self._cancellations = Cancellations(database)
@@ -95,7 +101,7 @@ class LocalGateway:
             Workflows(database), self._submissions, self.job_builder, self.calendars, shards=shards, now=now
         )
         self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
-        self._committer = GroupCommitter(submissions=self._submissions, now=now)
+        self._committer = GroupCommitter(submissions=self._submissions, now=now, metrics=metrics)
         self._sets = JobSets(
             submissions=self._submissions,
             committer=self._committer,
@@ -104,7 +110,7 @@ class LocalGateway:
             takes_payloads=self.limits.takes_payloads,
             check_payload=self.limits.check_payload,
             offload=self._offload,
-            submit_each=self.submit,
+            submit_each=self._submit,
             now=now,
         )
 
@@ -126,6 +132,12 @@ class LocalGateway:
 
     async def submit(self, requests: Sequence[JobRequest], caller: Caller) -> list[Answer]:
         """The answer or refusal of each, in order, once all are committed; raises TooLargeError for too many."""
+        if self._tracing is None:
+            return await self._submit(requests, caller)
+        with submitting_jobs(self._tracing, requests, caller.namespace) as traced:
+            return await self._submit(traced, caller)
+
+    async def _submit(self, requests: Sequence[JobRequest], caller: Caller) -> list[Answer]:
         await self.load(caller)
         self.limits.check_batch(caller, len(requests))
         now = self._now()
@@ -173,7 +185,10 @@ class LocalGateway:
         """What became of each job of a set, once all are committed; raises TooLargeError for too many."""
         await self.load(caller)
         self.limits.check_batch(caller, len(wanted.payloads))
-        return await self._sets.submit(wanted, caller)
+        if self._tracing is None:
+            return await self._sets.submit(wanted, caller)
+        with submitting_set(self._tracing, wanted, caller.namespace) as traced:
+            return await self._sets.submit(traced, caller)
 
     async def submit_jobs(self, jobs: Sequence[OutgoingJob], caller: Caller) -> Sequence[Answer]:
         """The answer or refusal of each job of a program in this process."""

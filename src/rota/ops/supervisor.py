@@ -39,6 +39,7 @@ from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
 from rota.telemetry import get_logger
 
+_SERVERS = ("api", "scheduler")
 _READY_SECONDS = 60.0
 _DISK_WATCH_SECONDS = 2.0
 _LITTLE_ROOM_BYTES = 50 * 1024**2
@@ -118,16 +119,14 @@ class Supervisor:
         self._announce = announce
         self._reloader = reloader
         self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
-        self._servers = [self._child(name, [name]) for name in ("api", "scheduler")]
+        self._servers = [self._child(name, [name], place) for place, name in enumerate(_SERVERS)]
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
         self._worker_arguments = ["worker", *(word for app in apps for word in ("--app", app))]
         self._watches: list[Service] = []
         self._stopping = False
         self._stopped = asyncio.Event()
         self._group = ServiceGroup(self._servers)
-        self._workers = ChildWorkers(
-            self._group, lambda name: self._child(name, self._worker_arguments), patience=lambda: self._patience
-        )
+        self._workers = ChildWorkers(self._group, self._worker, patience=lambda: self._patience)
         if self._postgres:
             self._watches = [PostgresKeeper(self._postgres), DiskWatch(settings.home)]
         if reloader:
@@ -209,8 +208,13 @@ class Supervisor:
     def _patience(self) -> float:
         return self._settings.drain_seconds + KILL_AFTER_SECONDS
 
-    def _child(self, name: str, arguments: list[str]) -> SupervisedProcess:
+    def _worker(self, name: str) -> SupervisedProcess:
+        return self._child(name, self._worker_arguments, len(_SERVERS) + self._worker_names.index(name))
+
+    def _child(self, name: str, arguments: list[str], place: int) -> SupervisedProcess:
         environment = environment_of(self._settings)
+        if self._settings.metrics_port:  # one each; a worker that replaces another waits for its port
+            environment["ROTA_METRICS_PORT"] = str(self._settings.metrics_port + place)
         if self._reloader:
             environment = _DEVELOPING | environment | RELOADING
         if arguments[0] == "worker":

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 
 from rota.clock import Deadline
 from rota.domain.firing import HORIZON, Firing, ScheduledJob, plan_firing
+from rota.metrics.catalogue import Metrics
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.set_aside import SetAside
 from rota.scheduler.shard_service import ShardService
@@ -48,10 +49,12 @@ class Firer(ShardService):
         schedules: Schedules,
         leases: LeaseKeeper,
         on_fired: Callable[[Sequence[tuple[int, datetime]]], None],
+        metrics: Metrics | None = None,
     ) -> None:
         super().__init__(leases=leases)
         self._schedules = schedules
         self._on_fired = on_fired
+        self._metrics = metrics or Metrics()
         self._aside = SetAside("a schedule can't be fired and is passed over")
 
     async def serve(self, owned: Mapping[int, int]) -> int:
@@ -87,6 +90,9 @@ class Firer(ShardService):
         done = await self._schedules.fire(owned, firings)
         for firing, error in done.rejected:
             self._aside.add(_key(firing.job), error, job_id=str(firing.job.id))
+        for counts, counter in ((done.made, self._metrics.fires), (done.missed, self._metrics.missed)):
+            for namespace, many in counts.items():
+                counter.of(namespace).add(many)
         if done.runs:
             self._on_fired(done.runs)
         return len(firings) - len(done.rejected)

@@ -9,7 +9,9 @@ Any scheduler may reap any run: if two do, they meet at the same rows and one fi
 
 from __future__ import annotations
 
+from rota.broker.attempt_metrics import AttemptMetrics
 from rota.clock import DatabaseClock
+from rota.metrics.catalogue import Metrics
 from rota.service import Service
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -25,11 +27,14 @@ class Reaper(Service):
     interval_seconds = None
     full_round = _CLAIMS_PER_ROUND
 
-    def __init__(self, *, workers: LostWorkers, reports: Reports, clock: DatabaseClock) -> None:
+    def __init__(
+        self, *, workers: LostWorkers, reports: Reports, clock: DatabaseClock, metrics: Metrics | None = None
+    ) -> None:
         super().__init__()
         self._workers = workers
         self._reports = reports
         self._clock = clock
+        self._attempts = AttemptMetrics(metrics or Metrics())
 
     async def tick(self) -> int:
         """Settles lost claims; returns how many runs were reaped."""
@@ -40,5 +45,6 @@ class Reaper(Service):
         for report in lost:
             if error := recorded.rejected.get(report.claim.number):
                 _log.error("a lost run could not be settled", run_id=str(report.claim.run_id), error=str(error))
+        self._attempts.settled(lost, recorded.dispositions, {*recorded.fenced, *recorded.rejected})
         _log.warning("reaped runs of lost workers", runs=recorded.written)
         return recorded.written

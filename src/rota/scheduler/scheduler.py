@@ -11,6 +11,7 @@ from rota.clock import DatabaseClock
 from rota.destinations.sender import Sender
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
+from rota.metrics.catalogue import Metrics
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.alert_evaluator import ALERT_SECONDS, AlertEvaluator
 from rota.scheduler.archivist import Archivist
@@ -100,10 +101,12 @@ class Scheduler:
         heartbeat_url: str | None = None,
         heartbeat_seconds: float = 60.0,
         log_target: LogTarget | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """`home`: whose disk is watched; `heartbeat_url`: the monitor outside that is told that all is well."""
         self.id = uuid4()
         clock = clock or DatabaseClock()
+        metrics = metrics or Metrics()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
             shards=Shards(lease_database or database),
@@ -116,7 +119,7 @@ class Scheduler:
         promotions = Promotions(database, self.id)
         leases = self.leases
         self.promoter = Promoter(promotions=promotions, leases=leases)
-        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.expect)
+        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.expect, metrics=metrics)
         self.misfires = MisfireJudge(promotions=promotions, leases=leases)
         self.recaller = Recaller(recalled=RecalledRuns(database, self.id), leases=leases)
         gates = Gates(database, self.id)
@@ -189,9 +192,10 @@ class Scheduler:
             )
             self.log_indexer = LogIndexer(blocks=blocks, blobs=blobs, leases=leases)
         workers = LostWorkers(database)
-        self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
+        self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock, metrics=metrics)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
         self._listener = Listener(listen_url, (SCHEDULE, GATE, FLOW, EVENTS), self._heard) if listen_url else None
+        metrics.registry.before_reading(lambda: self._show_shards(metrics))
         self.outlook = Outlook(
             foresight=Foresight(database, gates),
             sleepers=(
@@ -244,6 +248,9 @@ class Scheduler:
             *(service for service in (self.log_keeper, self.log_indexer, self.log_exporter) if service),
             *((self._listener,) if self._listener else ()),
         )
+
+    def _show_shards(self, metrics: Metrics) -> None:
+        metrics.shards.of().value = len(self.leases.owned)
 
     def _is_listening(self) -> bool:
         return self._listener is not None and self._listener.connected

@@ -18,7 +18,7 @@ from rota.domain.rights import Caller
 from rota.errors import BadInputError, SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.gateway.transaction import KnownFunctions
-from rota.sdk.call import Call, check_options, recurring
+from rota.sdk.call import Call, carry_trace, check_options, recurring
 from rota.sdk.declared_schedules import Declaration, Declarations, check_schedule
 from rota.sdk.gateways import Gateways
 from rota.sdk.middleware import Middleware
@@ -289,6 +289,7 @@ class App:
             for middleware in self.middleware:
                 for call in calls:
                     stack.enter_context(middleware.submitting(call))
+            carry_trace(calls)
             yield
 
     @contextmanager

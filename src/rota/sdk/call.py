@@ -26,6 +26,7 @@ from rota.sdk.options import (
     without_function,
 )
 from rota.task.arguments import encode
+from rota.tracing import TRACEPARENT, current_trace
 
 if TYPE_CHECKING:
     from rota.sdk.task import Task
@@ -112,6 +113,16 @@ class Call(Generic[R]):
         for name, value in (("_outgoing", outgoing), ("_headers", None), ("_is_sealed", True)):
             setattr(made, name, value)
         return made
+
+
+def carry_trace(calls: Iterable[Call[Any]]) -> None:
+    """Puts the caller's trace into the headers of calls that have none."""
+    trace = current_trace()
+    if trace is None:
+        return
+    for call in calls:
+        if TRACEPARENT not in call.headers:
+            call.headers.update(trace)
 
 
 def seal(calls: Sequence[Call[Any]], error: RotaError) -> None:

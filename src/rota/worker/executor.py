@@ -38,6 +38,7 @@ from rota.task.context import Context, Final, NotBegunError, PlainError, Snooze,
 from rota.task.output import current
 from rota.task.retry_rule import members_of
 from rota.telemetry import get_logger
+from rota.tracing import AttemptSpan, Tracing
 from rota.worker.lease import Lease
 from rota.worker.run_log import LogWriter, RunLog
 from rota.worker.runners import Runner
@@ -65,6 +66,7 @@ class Attempt:
         "claim",
         "context",
         "noted",
+        "span",
         "spared",
         "started",
         "stop_as",
@@ -81,6 +83,7 @@ class Attempt:
         self.noted = False
         self.abandoned = False
         self.stop_as: Outcome | None = None
+        self.span: AttemptSpan | None = None
         self.spared = False  # it was to stop because of a cut-off, and goes on because that is over
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] | None = None
@@ -104,7 +107,9 @@ class Executor:
         log_limit_bytes: int = LOG_LIMIT_BYTES,
         on_change: Callable[[Context], None] | None = None,
         gateways: Callable[[Claim], JobGateway] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
+        self._tracing = tracing
         self.running: dict[int, Attempt] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -165,10 +170,7 @@ class Executor:
         try:
             if attempt.stop_as or not self._lease.may_begin():
                 raise NotBegunError  # noqa: TRY301 - handled like what a runner raises
-            current.set(context)
-            context.host = self
-            if self._secrets:
-                context.secrets = self._secrets
+            self._enter(attempt)
             payload = await self._payload(claim) if claim.payload is None else msgspec.json.decode(claim.payload)
             if STORED_MARK in claim.options:
                 payload = await self._filled(claim, payload)
@@ -188,6 +190,16 @@ class Executor:
             _log.info("an abandoned run has ended", run_id=show_run(claim.run_id))
             return
         self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
+
+    def _enter(self, attempt: Attempt) -> None:
+        """Makes the attempt's context, and its span, those of this asyncio task."""
+        context = attempt.context
+        current.set(context)
+        context.host = self
+        if self._secrets:
+            context.secrets = self._secrets
+        if self._tracing:
+            attempt.span = self._tracing.begin(attempt.claim)
 
     def _outcome_of(self, problem: BaseException, attempt: Attempt) -> tuple[Outcome, str | None, str | None]:
         """The outcome of an attempt that ended with this exception, with its error and traceback."""
@@ -280,6 +292,8 @@ class Executor:
         for timer in attempt.timers or ():
             timer.cancel()
         attempt.context.close_log()
+        if attempt.span:
+            attempt.span.end(outcome, error)
         said = None if outcome is SUCCESS else attempt.context.take_said()
         report = Report(
             attempt.claim,

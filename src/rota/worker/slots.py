@@ -73,6 +73,11 @@ class Slots:
         return not self.running and not self.executor.abandoned and self.monotonic() >= self._busy_until
 
     @property
+    def count(self) -> int:
+        """How many runs it can run at a time."""
+        return self._count
+
+    @property
     def held(self) -> frozenset[int]:
         """The numbers of all claims."""
         return frozenset(self._queue.numbers() | self.running.keys() | self.reporting)

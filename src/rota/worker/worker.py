@@ -22,6 +22,7 @@ from rota.domain.run import Claim, Outcome, Report
 from rota.gateway.protocol import JobGateway
 from rota.service import AGAIN_SECONDS, Service, ServiceGroup
 from rota.telemetry import get_logger
+from rota.tracing import Tracing
 from rota.worker.claimer import Claimer
 from rota.worker.executor import GRACE_SECONDS, LOG_LIMIT_BYTES, Executor
 from rota.worker.health import WorkerHealth
@@ -86,6 +87,7 @@ class Worker:
         on_lease: Callable[[float], None] = lambda _until: None,
         on_failure: Callable[[Report], None] | None = None,
         gateways: Callable[[Claim], JobGateway] | None = None,
+        tracing: Tracing | None = None,
         beside: Sequence[Service] = (),
         clock: DatabaseClock | None = None,
         monotonic: Callable[[], float] = uptime,
@@ -119,6 +121,7 @@ class Worker:
                 logs=logs,
                 on_change=lambda context: self._upkeep.has_changed(context),  # noqa: PLW0108 - made below
                 gateways=gateways,
+                tracing=tracing,
                 blobs=blobs,
                 secrets=secrets,
                 hidden=hidden,

@@ -15,6 +15,7 @@ from rota.api.routes import (
     jobs,
     limits,
     logs,
+    metrics,
     operations,
     pools,
     retention,
@@ -28,6 +29,6 @@ from rota.api.routes import (
 
 _MODULES = (
     *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
-    *(destinations, fleet, tasks, alerts, api_keys, sessions, audit, retention),
+    *(destinations, fleet, metrics, tasks, alerts, api_keys, sessions, audit, retention),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

@@ -23,7 +23,9 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer
 from rota.gateway.requests import JobRequest, Repeated, SetRequest
+from rota.gateway.traced_jobs import received
 from rota.service import Breather, costly_step, is_costly
+from rota.tracing import TRACEPARENT, TRACESTATE, Trace, read_trace
 
 MOST_PER_BATCH = 10_000
 _MOST_LINES = 2 * MOST_PER_BATCH  # some may be empty
@@ -58,6 +60,7 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
             request = _read_job(call.body, key)
     else:  # most of them, and a step of its own would cost as much as reading it
         request = _read_job(call.body, key)
+    request = request._replace(job=received(request.job, _trace_of(call)))
     wanted = request.job
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, shown_fields(JobIn))
@@ -93,6 +96,8 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut | JobSet
         words = "is for a set of jobs ({job, payloads}); here each job has its own idempotencyKey"
         raise BadInputError(words, field="Idempotency-Key")
     batch = await _read_batch(call)
+    if trace := _trace_of(call):
+        batch = [one._replace(job=received(one.job, trace)) if isinstance(one, JobRequest) else one for one in batch]
     asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in _RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
@@ -120,6 +125,7 @@ async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> J
     request = await _read_set(services, call, key)
     if not request.payloads:
         return JobSetOut(accepted=[], refused=[])
+    request = request._replace(job=received(request.job, _trace_of(call)))
     await services.gateway.load(call.caller)
     _check_replacing(services, call, [request.job])
     await _take(services, call, len(request.payloads))
@@ -202,6 +208,14 @@ def _outline_of(body: bytes) -> _SetOutline:
         rest = before + b"null" + after if found else rest
     check_names(rest, None)
     return outline
+
+
+def _trace_of(call: ApiRequest) -> Trace | None:
+    """The trace in which the request came; two are none."""
+    parents = call.request.all_headers(TRACEPARENT)
+    if len(parents) != 1:
+        return None
+    return read_trace(parents[0], ",".join(call.request.all_headers(TRACESTATE)))
 
 
 def _in_job(error: BadInputError) -> BadInputError:

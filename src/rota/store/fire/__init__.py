@@ -25,10 +25,13 @@ _log = get_logger("schedules")
 
 
 class Fired(msgspec.Struct):
-    """What a firing came to: the runs that were made, as (shard, when they start), and what PostgreSQL refused."""
+    """What a firing came to: the runs that were made, as (shard, when they start), and what PostgreSQL refused.
+    `made` and `missed` count runs by namespace."""
 
     runs: list[tuple[int, datetime]] = msgspec.field(default_factory=list)
     rejected: list[tuple[Firing, DataRejectedError]] = msgspec.field(default_factory=list)
+    made: Counter[str] = msgspec.field(default_factory=Counter)
+    missed: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 class Schedules:
@@ -83,6 +86,8 @@ class Schedules:
         finally:
             if len(rows) < sum(len(firing.runs) for firing in firings):
                 self.look_anew()
+        done.made = Counter(row["namespace"] for row in rows if not row["skipped"])
+        done.missed = Counter(row["namespace"] for row in rows if row["skipped"])
         done.runs = [(row["shard"], row["run_at"]) for row in rows if not row["skipped"]]
         return done
 

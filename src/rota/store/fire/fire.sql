@@ -57,4 +57,4 @@ WITH leased AS MATERIALIZED (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM made WHERE skipped IS NULL
     ON CONFLICT (namespace, id) DO NOTHING
 )
-SELECT shard, run_at, skipped IS NOT NULL AS skipped FROM made
+SELECT namespace, shard, run_at, skipped IS NOT NULL AS skipped FROM made

@@ -25,6 +25,21 @@ class ConnectionPool:
         self._turns = FairTurns(pool.get_max_size())
         self._idle: list[Any] = []
 
+    @property
+    def used(self) -> int:
+        """How many are in use."""
+        return self._turns.taken
+
+    @property
+    def idle(self) -> int:
+        """How many are open and not in use."""
+        return len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for one."""
+        return self._turns.waiting
+
     async def take(self) -> Any:
         """A connection, which must be given back; raises TimeoutError."""
         await self._turns.take(WAIT_SECONDS)

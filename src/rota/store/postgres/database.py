@@ -141,6 +141,11 @@ class Database:
             )
         return cls(pool, pooled=pooled, version=version, notify=notify, search_path=search_path)
 
+    @property
+    def connections(self) -> ConnectionPool:
+        """The pool, to look at."""
+        return self._connections
+
     async def close(self) -> None:
         """Closes every connection; one that hangs is cut."""
         try:

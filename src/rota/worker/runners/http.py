@@ -26,6 +26,7 @@ from rota.http_addresses import SETTING, AddressGuard, is_address, is_refusal
 from rota.task.context import Context, Final, PlainError
 from rota.telemetry import get_logger
 from rota.time_limits import time_limit
+from rota.tracing import current_trace
 
 BODY_LIMIT_BYTES = 48 * 1024  # the encoded result must fit the run's row
 HEADER_LIMIT_BYTES = 8 * 1024
@@ -184,6 +185,7 @@ def _headers(call: HttpCall, context: Context) -> dict[str, str]:
         "Rota-Nominal-Time": context.nominal_time.isoformat(),
         "Idempotency-Key": context.idempotency_key,
     }
+    headers |= current_trace() or {}
     if call.json is not UNSET:
         headers["Content-Type"] = "application/json"
     given = {name.lower() for name in call.headers}
