@@ -177,20 +177,11 @@ class Scheduler:
         self.archivist = Archivist(database=database, blobs=blobs, leases=leases) if blobs else None
         self.collector = Collector(database=database, blobs=blobs, leases=leases) if blobs else None
         self.trimmer = Trimmer(database=database, leases=leases)
-        blocks = LogBlocks(database)
         self.log_keeper: LogUploader | None = None
         self.log_indexer: LogIndexer | None = None
         self.log_exporter: LogExporter | None = None
         if blobs:
-            if log_target:
-                self.log_exporter = LogExporter(
-                    exports=LogExports(database), blocks=blocks, blobs=blobs, target=log_target, leases=leases
-                )
-            on_export = self.log_exporter.expect if self.log_exporter else None
-            self.log_keeper = LogUploader(
-                logs=Logs(database), blocks=blocks, blobs=blobs, on_export=on_export, leases=leases
-            )
-            self.log_indexer = LogIndexer(blocks=blocks, blobs=blobs, leases=leases)
+            self._keep_logs(database, blobs, log_target)
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock, metrics=metrics)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
@@ -248,6 +239,18 @@ class Scheduler:
             *(service for service in (self.log_keeper, self.log_indexer, self.log_exporter) if service),
             *((self._listener,) if self._listener else ()),
         )
+
+    def _keep_logs(self, database: Database, blobs: Blobs, target: LogTarget | None) -> None:
+        blocks, leases = LogBlocks(database), self.leases
+        if target:
+            self.log_exporter = LogExporter(
+                exports=LogExports(database), blocks=blocks, blobs=blobs, target=target, leases=leases
+            )
+        on_export = self.log_exporter.expect if self.log_exporter else None
+        self.log_keeper = LogUploader(
+            logs=Logs(database), blocks=blocks, blobs=blobs, on_export=on_export, leases=leases
+        )
+        self.log_indexer = LogIndexer(blocks=blocks, blobs=blobs, leases=leases)
 
     def _show_shards(self, metrics: Metrics) -> None:
         metrics.shards.of().value = len(self.leases.owned)

@@ -24,7 +24,7 @@ class AlertMeasures:
 
     async def roll_up(self) -> None:
         """Sums up what workers told since the last time."""
-        await self._database.fetch("roll_up_minutes", kept=_MINUTES_KEPT)
+        await self._database.fetch("roll_up_alert_minutes", kept=_MINUTES_KEPT)
 
     async def late_starts(self, first_late: int, windows: Sequence[float], pool: str | None) -> list[Any]:
         """Of pools with late starts: how many in each window. `first_late`: the step of the scale, from 1."""

@@ -91,7 +91,7 @@ class Archives:
 
     async def held_by(self, first: UUID, before: UUID) -> str | None:
         """What still needs the runs of a period; None: nothing."""
-        if await self._database.fetch_value("fresh_logs", first=first, before=before):
+        if await self._database.fetch_value("has_fresh_logs", first=first, before=before):
             return "its logs are not all in object storage yet"
         reason: str | None = await self._database.fetch_value("holds_day", first=first, before=before)
         return reason
