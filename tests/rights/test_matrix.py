@@ -357,7 +357,9 @@ def test_every_operation_has_a_line_here():
 async def test_a_role_may_do_what_it_says_and_no_more(somebody, belongings, operation):
     least = LEAST[operation.handler.__name__]
     if least == "admin everywhere":
-        assert (await ask(await somebody("admin", everywhere=True), operation)).status_code == 200
+        answer = await ask(await somebody("admin", everywhere=True), operation)
+        # The archive of that day is not there: who is told so was let in.
+        assert answer.status_code == (404 if "{day}" in operation.path else operation.status)
         for role in ROLES:
             assert (await ask(await somebody(role), operation)).status_code == 403
         return
