@@ -150,12 +150,9 @@ def named(operation):
 @pytest.mark.parametrize("operation", WITH_BODY, ids=named)
 async def test_a_text_in_a_body_is_a_text(api, spared, operation):
     names = {"jobId": await _job(api), "pool": "attacked", "subject": "attacked", "calendar": "attacked"}
-<<<<<<< HEAD
     names["destination"] = "attacked"
     names["rule"] = "attacked"
-=======
     names["day"] = "20200101"
->>>>>>> archive
     target = operation.path.format(**names | await _workflow(api))
     taken = 0
     for schema, base in bases_of(operation):
