@@ -36,6 +36,7 @@ PAIRS = (
     Pair("src/rota/client/async_submissions.py", "src/rota/client/_sync/submissions.py"),
     Pair("src/rota/client/async_workflows.py", "src/rota/client/_sync/workflows.py"),
     Pair("src/rota/client/async_operations.py", "src/rota/client/_sync/operations.py"),
+    Pair("src/rota/client/async_observing.py", "src/rota/client/_sync/observing.py"),
     Pair("src/rota/client/async_client.py", "src/rota/client/_sync/client.py"),
     Pair(
         "src/rota/sdk/sender.py",
@@ -54,7 +55,7 @@ REPLACEMENTS = (
     (r"\bimport asyncio\b", "import time"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bAsync(?=[A-Z]\w*)", ""),
-    (r"\basync_(client|http|operations|submissions|transport|workflows)\b", r"_sync.\1"),
+    (r"\basync_(client|http|observing|operations|submissions|transport|workflows)\b", r"_sync.\1"),
     (r"\bgateway\.deliveries\b", "gateway.deliveries_sync"),
     (r"\bhttp_async\b", "http_sync"),
     (r"\basynccontextmanager\b", "contextmanager"),

@@ -96,6 +96,7 @@ async def test_without_the_token_nothing_is_answered(spared, authorization):
                 "destination": "pager",
                 "rule": "disk",
                 "silenceId": f"silence_{DIGITS}",
+                "day": "20200101",
             }
             path = operation.path.format(**names)
             answer = await stranger.request(operation.method, path, json=job() if operation.body else None)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from rota.api import operations
-from rota.api.paging import one_shot_filter, read_cursor, read_limit, read_moment, run_filter
-from rota.api.routes import events, jobs, logs, pools, runs, submit
+from rota.api.paging import one_shot_filter, read_cursor, read_limit, read_moment, read_number_cursor, run_filter
+from rota.api.routes import jobs, logs, pools, runs, submit
 from rota.api.streams.sse import read_position, read_switch
 from rota.contract import aliases
 from rota.contract.fields import Key, Name, PoolName, Tag, TaskName
@@ -129,11 +129,11 @@ def test_any_text_is_an_id_or_none(text):
 @example("9" * 18)
 def test_any_text_is_a_cursor_or_none(text):
     refused_or(read_cursor, {"cursor": text})
-    number = refused_or(events._read_cursor, call({"cursor": text}))
+    number = refused_or(read_number_cursor, {"cursor": text})
     assert number is None or 0 <= number < 1 << 63
     before = floor_id(NOW)
-    place = refused_or(logs._read_position, text, before)
-    assert place is None or (place <= (before, -1, -1) and abs(place[1]) < 1 << 63 and abs(place[2]) < 1 << 31)
+    place = refused_or(logs._read_place, text, before)
+    assert place is None or (place.run_id <= before and abs(place.claim) < 1 << 63 and 0 <= place.line < 1 << 31)
 
 
 moments = shaped("0123456789-:.TZ+ ", 40) | st.sampled_from(

@@ -98,7 +98,7 @@ def test_a_test_is_recorded(rota):
 
 def test_alerts_are_listed_with_the_next_act(rota):
     rota.json("alerts", "set", "cli-alone", "--kind", "no_worker", "--threshold", "0", "--for", "0s")
-    body = {"name": "x", "scheduleType": "immediate", "task": "rota.echo", "pool": "cli-gpu"}
+    body = {"name": "for the gpu", "scheduleType": "immediate", "task": "rota.echo", "pool": "cli-gpu"}
     rota.ask("/v1/jobs", "POST", body=body)
     shown = wait_until(
         lambda: "Pool cli-gpu has no workers" in (said := rota.in_process("alerts").said) and said, within=90

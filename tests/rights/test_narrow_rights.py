@@ -15,6 +15,7 @@ import pytest
 
 from rota.access.jwt_verifier import TokenVerifier
 from rota.api.streams.followers import MOST_FOLLOWERS
+from rota.domain.events import EventFilter
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller
 from rota.errors import NotFoundError, OverloadedError
@@ -349,7 +350,7 @@ async def test_one_tenant_does_not_take_the_last_place_to_follow(api, somebody):
         for number in range(MOST_FOLLOWERS // 2):
             holder = f"mallory {number // (MOST_FOLLOWERS // 5)}"
             tail.check_room("a", holder)
-            await stack.enter_async_context(tail.follow("a", None, holder))
+            await stack.enter_async_context(tail.follow(EventFilter(namespace="a"), holder))
         for holder, said in (("mallory 0", "of your requests follow"), ("carol", "namespace 'a'")):
             with pytest.raises(OverloadedError, match=said):
                 tail.check_room("a", holder)

@@ -211,7 +211,7 @@ async def test_what_is_no_longer_declared_is_paused_with_a_note_and_goes_on_when
     await first.leave()
     paused = (await fleet.jobs())["schedule 1"]
     assert (paused["status"], "note" in paused) == ("paused", True)
-    events = (await fleet.engine.api.get("/v1/events")).json()["items"]
+    events = (await fleet.engine.api.get("/v1/events?kind=schedule.")).json()["items"]
     assert [event["event"] for event in events] == ["schedule.undeclared", "schedule.declared", "schedule.declared"]
     await fleet.start(application("0 2 * * *", 900, version="3"))
     await second.leave()

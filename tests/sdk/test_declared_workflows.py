@@ -59,7 +59,7 @@ class Fleet:
         return answer.json()
 
     async def events(self):
-        return [event["event"] for event in (await self.engine.api.get("/v1/events")).json()["items"]]
+        return [event["event"] for event in (await self.engine.api.get("/v1/events?kind=workflow.")).json()["items"]]
 
 
 @pytest.fixture

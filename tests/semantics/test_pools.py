@@ -41,7 +41,7 @@ async def test_pools_are_listed_with_who_serves_them(engine):
     items = (await engine.api.get("/v1/pools")).json()["items"]
     shown = [(item["pool"], item["status"], item["workers"], item["slots"], item["mostWaiting"]) for item in items]
     assert shown == [("mail", "open", 1, 7, 5), ("reports", "paused", 0, 0, None)]
-    events = (await engine.api.get("/v1/events")).json()["items"]
+    events = (await engine.api.get("/v1/events?kind=pool.")).json()["items"]
     assert [(event["event"], event["subject"]) for event in events] == [("pool.paused", "reports")]
 
 

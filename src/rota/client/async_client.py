@@ -15,6 +15,7 @@ from typing import Unpack
 from urllib.parse import quote
 
 from rota.client.answers import read_answer
+from rota.client.async_observing import AsyncObservingCalls
 from rota.client.async_operations import AsyncOperationCalls
 from rota.client.async_workflows import AsyncWorkflowCalls
 from rota.client.bodies import (
@@ -95,7 +96,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
+class AsyncClient(AsyncOperationCalls, AsyncObservingCalls, AsyncWorkflowCalls):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> AsyncIterator[JobOut]:

@@ -15,6 +15,7 @@ from datetime import date, datetime, timedelta
 from typing import Unpack
 from urllib.parse import quote
 
+from rota.client._sync.observing import ObservingCalls
 from rota.client._sync.operations import OperationCalls
 from rota.client._sync.workflows import WorkflowCalls
 from rota.client.answers import read_answer
@@ -96,7 +97,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class Client(OperationCalls, WorkflowCalls):
+class Client(OperationCalls, ObservingCalls, WorkflowCalls):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> Iterator[JobOut]:

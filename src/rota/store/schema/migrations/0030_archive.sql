@@ -228,6 +228,7 @@ DECLARE
     each    text;
     lowest  uuid;
     highest uuid;
+    known   text;
     stored  integer;
 BEGIN
     SELECT a.first_id, a.before_id INTO lowest, highest FROM rota.archives AS a
@@ -243,8 +244,16 @@ BEGIN
                        'restored_' || each || '_' || day, CASE each WHEN 'finished_runs' THEN 'id' ELSE 'run_id' END,
                        lowest, highest);
     END LOOP;
-    EXECUTE format('INSERT INTO rota.%I SELECT * FROM jsonb_populate_recordset(NULL::rota.%I, $1) ON CONFLICT DO NOTHING',
-                   'restored_' || parent || '_' || day, parent) USING records;
+    -- Columns that history has got since have their defaults.
+    SELECT string_agg(quote_ident(c.attname), ', ' ORDER BY c.attnum) INTO known FROM pg_attribute AS c
+     WHERE c.attrelid = ('rota.' || parent)::regclass AND c.attnum > 0 AND NOT c.attisdropped
+       AND records -> 0 ? c.attname::text;
+    IF known IS NULL THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('INSERT INTO rota.%1$I (%2$s) SELECT %2$s FROM jsonb_populate_recordset(NULL::rota.%3$I, $1)'
+                   ' ON CONFLICT DO NOTHING',
+                   'restored_' || parent || '_' || day, known, parent) USING records;
     GET DIAGNOSTICS stored = ROW_COUNT;
     RETURN stored;
 END

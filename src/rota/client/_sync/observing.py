@@ -1,0 +1,102 @@
+# Made from src/rota/client/async_observing.py by tools/make_sync.py (`make sync`): change that file, not this one.
+"""Alerts, retention, the archive and metrics; a part of `Client`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from rota.client._sync.submissions import JobSubmissions
+from rota.client.bodies import fields_of
+from rota.contract.alerts import (
+    AlertList,
+    AlertOut,
+    AlertRuleList,
+    AlertRuleOut,
+    AlertTestOut,
+    SilenceList,
+    SilenceOut,
+)
+from rota.contract.retention import ArchiveList, ArchiveOut, ArchiveRound, ArchiveState, RetentionOut
+
+_PAGE_SIZE = 100
+_MOST = 500
+
+
+class ObservingCalls(JobSubmissions):
+    """Reads alerts, changes their rules, and says how long things stay."""
+
+    def alerts(self) -> list[AlertOut]:
+        """Alerts that fire or are about to, and those that were resolved of late."""
+        return (self._ask(AlertList, "GET", "/v1/alerts", query={"limit": _MOST}, repeatable=True)).items
+
+    def alert_rules(self, *, page_size: int = _PAGE_SIZE) -> Iterator[AlertRuleOut]:
+        """Rules of the namespace and of the installation, by name."""
+        return self._items(AlertRuleList, "/v1/alerts/rules", {}, page_size)
+
+    def alert_rule(self, name: str, *, everywhere: bool = False) -> AlertRuleOut:
+        """A rule."""
+        return self._ask(AlertRuleOut, "GET", _rule(name), query=_scope(everywhere), repeatable=True)
+
+    def put_alert_rule(self, name: str, rule: Mapping[str, Any], *, everywhere: bool = False) -> AlertRuleOut:
+        """Creates or replaces a rule, given as the body of `PUT /v1/alerts/rules/{rule}`."""
+        return self._ask(AlertRuleOut, "PUT", _rule(name), query=_scope(everywhere), body=dict(rule), repeatable=True)
+
+    def delete_alert_rule(self, name: str, *, everywhere: bool = False) -> AlertRuleOut:
+        """Deletes a rule; what it fires is resolved."""
+        return self._ask(AlertRuleOut, "DELETE", _rule(name), query=_scope(everywhere))
+
+    def test_alert_rule(self, name: str, *, everywhere: bool = False) -> AlertTestOut:
+        """Records an event as if a rule fired. Not retried once sent."""
+        return self._ask(AlertTestOut, "POST", f"{_rule(name)}/test", query=_scope(everywhere))
+
+    def silences(self) -> list[SilenceOut]:
+        """Silences that have not ended."""
+        return (self._ask(SilenceList, "GET", "/v1/alerts/silences", repeatable=True)).items
+
+    def silence(
+        self, until: datetime, reason: str, *, rule: str | None = None, key: str | None = None, everywhere: bool = False
+    ) -> SilenceOut:
+        """Alerts (of a rule, with a key) are not told until then. Not retried once sent."""
+        body = fields_of({"until": until, "reason": reason, "rule": rule, "key": key})
+        return self._ask(SilenceOut, "POST", "/v1/alerts/silences", query=_scope(everywhere), body=body)
+
+    def end_silence(self, silence_id: str, *, everywhere: bool = False) -> SilenceOut:
+        """Ends a silence."""
+        path = f"/v1/alerts/silences/{quote(silence_id, safe='')}"
+        return self._ask(SilenceOut, "DELETE", path, query=_scope(everywhere))
+
+    def retention(self) -> RetentionOut:
+        """How long things stay in this namespace."""
+        return self._ask(RetentionOut, "GET", "/v1/retention", repeatable=True)
+
+    def put_retention(self, policy: Mapping[str, Any]) -> RetentionOut:
+        """Sets how long things stay, given as the body of `PUT /v1/retention`; what is not given stays for ever."""
+        return self._ask(RetentionOut, "PUT", "/v1/retention", body=dict(policy), repeatable=True)
+
+    def archives(self, *, page_size: int = _PAGE_SIZE) -> Iterator[ArchiveOut]:
+        """Days that are archived or on their way, latest first."""
+        return self._items(ArchiveList, "/v1/archive", {}, page_size)
+
+    def archive_now(self) -> ArchiveRound:
+        """Has a scheduler look now for days whose retention is over."""
+        return self._ask(ArchiveRound, "POST", "/v1/archive/now", repeatable=True)
+
+    def restore_archive(self, day: str, *, days: int | None = None) -> ArchiveState:
+        """Brings an archived day, such as 20261118, back into the database, for so many days. Not retried once sent."""
+        path = f"/v1/archive/{quote(day, safe='')}/restore"
+        return self._ask(ArchiveState, "POST", path, body=fields_of({"days": days}))
+
+    def metrics(self) -> str:
+        """Metrics in the format of Prometheus."""
+        return self.read_text("/metrics")
+
+
+def _rule(name: str) -> str:
+    return f"/v1/alerts/rules/{quote(name, safe='')}"
+
+
+def _scope(everywhere: bool) -> dict[str, str]:
+    return {"scope": "installation"} if everywhere else {}
