@@ -200,7 +200,7 @@ class Telling:
         async def is_decided() -> bool:
             if job.ended.exists():
                 return True
-            return await self._answers() if job.is_server else job.output.stat().st_size > 0
+            return await self._answers() if job.is_server else (job.output.exists() and job.output.stat().st_size > 0)
 
         if job.is_server or ALONE.search(job.text):
             await eventually(is_decided, within=READY_SECONDS, every=0.05)
