@@ -78,7 +78,7 @@ CREATE TABLE rota.log_walk (
     ended     boolean NOT NULL          -- whether nothing is left
 );
 INSERT INTO rota.log_walk (namespace, run_id, claim, ended)
-VALUES ('', '00000000-0000-0000-0000-000000000000', 0, false);
+VALUES ('', '00000000-0000-0000-0000-000000000000', 0, NOT EXISTS (SELECT FROM rota.kept_logs));
 
 -- Logs that are to be sent to where ROTA_LOG_EXPORT_URL says. Of an attempt that goes on: what was sent so far.
 CREATE TABLE rota.log_exports (
