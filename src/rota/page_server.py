@@ -29,7 +29,7 @@ _HEADERS = {
 }
 
 
-class Page(NamedTuple):
+class ServedPage(NamedTuple):
     """An answer."""
 
     body: bytes
@@ -41,7 +41,13 @@ class PageServer:
     """Serves pages by their path; raises OSError if it can't listen."""
 
     def __init__(
-        self, host: str, port: int, pages: Mapping[str, Callable[[], Page]], *, name: str, seconds: float = SECONDS
+        self,
+        host: str,
+        port: int,
+        pages: Mapping[str, Callable[[], ServedPage]],
+        *,
+        name: str,
+        seconds: float = SECONDS,
     ) -> None:
         self._server = _Listener((host, port), _handler_of(pages, seconds), seconds)
         self._thread = threading.Thread(target=self._server.serve_forever, name=name, daemon=True)
@@ -104,11 +110,11 @@ class _Listener(ThreadingHTTPServer):
             self._open.pop(line, None)
 
 
-def _status_page(status: int, words: str) -> Page:
-    return Page(msgspec.json.encode({"status": words}), status)
+def _status_page(status: int, words: str) -> ServedPage:
+    return ServedPage(msgspec.json.encode({"status": words}), status)
 
 
-def _handler_of(pages: Mapping[str, Callable[[], Page]], seconds: float) -> type[BaseHTTPRequestHandler]:
+def _handler_of(pages: Mapping[str, Callable[[], ServedPage]], seconds: float) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = seconds
 
@@ -123,7 +129,7 @@ def _handler_of(pages: Mapping[str, Callable[[], Page]], seconds: float) -> type
         def log_message(self, *_arguments: Any) -> None:
             """Probes come every few seconds and are not logged."""
 
-        def _answer(self, page: Page) -> None:
+        def _answer(self, page: ServedPage) -> None:
             self.request_version = self.protocol_version  # HTTP/0.9 would get no headers
             self.send_response_only(page.status)
             headers = {"Content-Type": page.content_type, **_HEADERS, "Content-Length": str(len(page.body))}

@@ -15,7 +15,7 @@ from rota.client.http_messages import ExchangeError
 from rota.settings import Settings
 
 if TYPE_CHECKING:
-    from rota.ops.bench import Figures
+    from rota.ops.bench import BenchFigures
     from rota.ops.bench_load import Spread
 
 
@@ -51,7 +51,7 @@ def bench(
             _show(figures)
 
 
-def _show(figures: Figures) -> None:
+def _show(figures: BenchFigures) -> None:
     throughput, http = figures.throughput, figures.http
     rows = (
         ("accepted in batches", f"{throughput.accepted_per_second:,.0f} jobs/s", _refusals(throughput.refused)),

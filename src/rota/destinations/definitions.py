@@ -19,7 +19,7 @@ from rota.store.deliver.destinations import DestinationRow
 OVERLAP = timedelta(days=1)  # for which a secret that was replaced signs beside the new one
 
 
-class Definition:
+class DestinationDefinition:
     """A change of a destination; `secret` is what was made for it, to be shown once."""
 
     def __init__(self, sealer: Sealer, wanted: DestinationIn, by: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rota.errors import SetupError
 from rota.metrics.exposition import CONTENT_TYPE
-from rota.page_server import OK, Page, PageServer
+from rota.page_server import OK, PageServer, ServedPage
 from rota.service import Service
 
 _TRY_AGAIN_SECONDS = 1.0
@@ -36,7 +36,7 @@ class MetricsPort(Service):
 
     async def open(self) -> None:
         """Listens; raises SetupError while it can't, and is called again."""
-        pages = {"/metrics": lambda: Page(self._read(), OK, CONTENT_TYPE)}
+        pages = {"/metrics": lambda: ServedPage(self._read(), OK, CONTENT_TYPE)}
         try:
             self.server = PageServer(self._host, self._port, pages, name="rota-metrics")
         except OSError as error:

@@ -50,7 +50,7 @@ class _Posts(msgspec.Struct, rename="camel"):
     refused: int
 
 
-class Figures(msgspec.Struct, rename="camel"):
+class BenchFigures(msgspec.Struct, rename="camel"):
     """All measurements."""
 
     throughput: Throughput
@@ -81,7 +81,7 @@ class ServerBench:
         self._patience = patience_seconds
         self._say = say
 
-    async def measure(self, *, jobs: int, seconds: float) -> Figures:
+    async def measure(self, *, jobs: int, seconds: float) -> BenchFigures:
         """Runs all phases in turn."""
         self._say(f"{jobs:,} jobs as fast as possible")
         throughput = await self._throughput(jobs)
@@ -91,7 +91,7 @@ class ServerBench:
         count = int(_PER_SECOND * seconds)
         steady = await self._lags([timedelta(seconds=number / _PER_SECOND) for number in range(count)])
         self._say(f"single jobs on {_SINGLE_CONNECTIONS} connections for {seconds:g} s")
-        return Figures(throughput, instant, steady, await self._posts(seconds))
+        return BenchFigures(throughput, instant, steady, await self._posts(seconds))
 
     async def _throughput(self, jobs: int) -> Throughput:
         tag = _tag()

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from rota.errors import SetupError
-from rota.page_server import OK, SECONDS, UNAVAILABLE, Page, PageServer
+from rota.page_server import OK, SECONDS, UNAVAILABLE, PageServer, ServedPage
 
 
 class WorkerHealth(msgspec.Struct, frozen=True):
@@ -42,6 +42,6 @@ class HealthServer(PageServer):
             raise SetupError(f"ROTA_WORKER_PORT: port {port} on {host} can't be used ({error})") from None
 
 
-def _page_of(state: WorkerHealth) -> Page:
+def _page_of(state: WorkerHealth) -> ServedPage:
     body = {"status": state.status} | ({"detail": state.detail} if state.detail else {})
-    return Page(msgspec.json.encode(body), OK if state.well else UNAVAILABLE)
+    return ServedPage(msgspec.json.encode(body), OK if state.well else UNAVAILABLE)

@@ -22,7 +22,7 @@ from rota.contract.destinations import (
     DestinationTest,
 )
 from rota.contract.fleet import EventOut
-from rota.destinations.definitions import Definition, Rotation
+from rota.destinations.definitions import DestinationDefinition, Rotation
 from rota.destinations.messages import Message
 from rota.domain.events import INSTALLATION
 from rota.domain.rights import Right
@@ -53,7 +53,7 @@ async def put_destination(services: Backend, call: ApiRequest) -> DestinationOut
     place, name = _place(call), _name(call)
     wanted: DestinationIn = decode(call.body, DestinationIn)
     await _check_apprise(services, place, name, wanted)
-    definition = Definition(services.sender.sealer, wanted, call.caller.owner)
+    definition = DestinationDefinition(services.sender.sealer, wanted, call.caller.owner)
     row, is_made = await services.destinations.put(place, name, definition.apply)
     if row is None:
         raise ConflictError(f"there are {MOST_DESTINATIONS} destinations, and can't be more")

@@ -12,7 +12,7 @@ from rota.store.postgres.database import Database
 _ROWS = 1000
 
 
-class Bounds(NamedTuple):
+class TransactionBounds(NamedTuple):
     """What a snapshot says of transactions: the oldest that has not ended, and a number above all that write."""
 
     oldest: int
@@ -25,9 +25,9 @@ class Leftovers:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def bounds(self) -> Bounds:
+    async def bounds(self) -> TransactionBounds:
         row = await self._database.fetch_row("snapshot_bounds")
-        return Bounds(*(row or (0, 0)))
+        return TransactionBounds(*(row or (0, 0)))
 
     async def needed_results(self, some: Sequence[tuple[str, str, UUID]]) -> set[str]:
         """Which of these (key, namespace, run) are needed."""
