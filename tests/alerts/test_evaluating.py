@@ -239,3 +239,10 @@ async def test_every_rule_that_comes_with_the_installation_is_evaluated(alerting
     assert len(rules) == 12
     assert [rule["name"] for rule in rules if "error" in rule] == []
     assert {rule["changedBy"] for rule in rules} == {"rota"}
+
+
+async def test_a_kind_that_there_is_not_is_told_which_there_are(alerting):
+    answer = await alerting.api.put("/v1/alerts/rules/odd", json={"kind": "nonsense"})
+    assert answer.status_code == 400
+    assert "must be one of" in answer.json()["detail"]
+    assert "schedule_overdue" in answer.json()["detail"]

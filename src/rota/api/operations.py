@@ -315,7 +315,7 @@ def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
             found = in_our_words(body, kind)
         check_names(body, found)
     except msgspec.MsgspecError as error:
-        raise bad_json(error) from None
+        raise bad_json(error, kind) from None
     except (UnicodeDecodeError, RecursionError):
         raise BadInputError("the body is not valid JSON") from None
     return found

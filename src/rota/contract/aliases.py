@@ -304,7 +304,7 @@ def _checked(field: _FieldIn, value: msgspec.Raw, path: str, sent_as: str, wrong
     try:
         field.decoder.decode(value)
     except msgspec.ValidationError as error:
-        place, words = explain(error, path)
+        place, words = explain(error, path, field.decoder.type)
         wrong.append((place, words if sent_as == path else f"{words} (sent as {sent_as[:_LONGEST_NAME]})"))
     return value
 

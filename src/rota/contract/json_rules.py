@@ -18,6 +18,7 @@ from itertools import accumulate
 from typing import Any, get_args
 
 import msgspec
+import msgspec.inspect
 
 from rota.contract.fields import MisfirePolicy, OnDuplicate, OnFailure, PriorityName, RunStatusName
 from rota.domain.business_days import OnExcludedDay
@@ -67,6 +68,7 @@ _PHRASES = (
         "must be a valid time with an offset, such as 2030-01-31T09:30:00Z",
     ),
 )
+_NO_CHOICE = "Invalid enum value"
 _CHOICES = {
     "scheduleType": get_args(ScheduleType),
     "priority": get_args(PriorityName),
@@ -231,28 +233,43 @@ def _without(text: bytes, payload: bytes) -> bytes:
     return text[:start] + b"null" + text[start + len(payload) :] if text.startswith(payload, start) else text
 
 
-def bad_json(error: msgspec.MsgspecError) -> BadInputError:
-    """The error for a body that can't be decoded; names the field."""
-    path, words = explain(error)
+def bad_json(error: msgspec.MsgspecError, kind: Any = None) -> BadInputError:
+    """The error for a body that can't be decoded; names the field, and its choices if the `kind` of body is given."""
+    path, words = explain(error, kind=kind)
     if not path:
         return BadInputError(f"the body is not what is expected: {words}")
     return BadInputError(words, field=path)
 
 
-def explain(error: msgspec.MsgspecError, within: str = "") -> tuple[str, str]:
-    """Where the decoder met what it can't read, and why not, in plain words; `within`: the field that it decoded."""
+def explain(error: msgspec.MsgspecError, within: str = "", kind: Any = None) -> tuple[str, str]:
+    """Where the decoder met what it can't read, and why not, in plain words; `within`: the field that it decoded, and
+    `kind`: as which type."""
     message = str(error)
-    path = within
+    path, below = within, ""
     if at := _AT.search(message):
-        path, message = _joined(path, at["path"]), message[: at.start()]
+        path, below, message = _joined(path, at["path"]), at["path"], message[: at.start()]
     if named := _NAMED.match(message):
         path = _joined(path, named["field"])
         message = "unknown field" if "unknown" in message else "required, but missing"
     for pattern, phrase in _PHRASES:
         message = pattern.sub(phrase, message)
-    if message.startswith("Invalid enum value") and (known := _CHOICES.get(path.rpartition(".")[2])):
+    if message.startswith(_NO_CHOICE) and (known := _CHOICES.get(path.rpartition(".")[2])):
+        message = f"must be one of {', '.join(known)}"
+    if message.startswith(_NO_CHOICE) and (known := _choices_of(kind, below)):
         message = f"must be one of {', '.join(known)}"
     return path, message
+
+
+@cache
+def _choices_of(kind: Any, path: str) -> tuple[str, ...]:
+    """The words that a field of this type takes, or the type itself (no path); none if it takes others."""
+    found: Any = None if kind is None else msgspec.inspect.type_info(kind)
+    if path:
+        found = next((field.type for field in getattr(found, "fields", ()) if field.encode_name == path), None)
+    for one in getattr(found, "types", (found,)):
+        if isinstance(one, msgspec.inspect.LiteralType):
+            return tuple(map(str, one.values))
+    return ()
 
 
 def _joined(path: str, part: str) -> str:
