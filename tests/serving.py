@@ -11,7 +11,7 @@ from rota.api.app import build_app
 from rota.api.backend import Backend
 from rota.blobs import Blobs
 from rota.destinations.sealing import Sealer
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.service import ServiceGroup
 
 KEY = "a key of tests that is long enough for it"
@@ -22,7 +22,7 @@ TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 async def serving(database, directory, verifier=None, **options):
     """The API in this process, on the real database: an httpx client that is authenticated."""
     defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
-    defaults["sender"] = Sender(Sealer(lambda: [KEY]))
+    defaults["sender"] = EventSender(Sealer(lambda: [KEY]))
     services = Backend(database=database, shards=64, **(defaults | options))
     await services.set_clock()
     app = build_app(services, Authenticator(TOKEN, credentials=services.credentials, verifier=verifier), "test")

@@ -39,7 +39,7 @@ KINDS = ("payloads", "results", "logs", "inputs", "archive")
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 
 
-class StoredObject(NamedTuple):
+class ListedObject(NamedTuple):
     """An object of a list."""
 
     key: str
@@ -126,12 +126,12 @@ class Blobs:
 
         return await self._translated(f"could not list {kind}", look())
 
-    async def listed(self, prefix: str) -> AsyncIterator[list[StoredObject]]:
+    async def listed(self, prefix: str) -> AsyncIterator[list[ListedObject]]:
         """The objects below a prefix, some at a time and in no order."""
         _check_key(prefix.rstrip("/"))
         pages = aiter(obstore.list(self._store, prefix, chunk_size=_LISTED))
         while page := await self._translated(f"could not list {prefix}", anext(pages, None)):
-            yield [StoredObject(one["path"], one["last_modified"]) for one in page]
+            yield [ListedObject(one["path"], one["last_modified"]) for one in page]
 
     async def get_piece(self, key: str, first: int, length: int) -> bytes:
         _check_key(key)

@@ -16,7 +16,7 @@ from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.clock import DatabaseClock
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.domain.application import Application
 from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
@@ -158,7 +158,7 @@ def build_scheduler(
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
-        sender=Sender.of(settings),
+        sender=EventSender.of(settings),
         app_patience=timedelta(seconds=settings.app_patience_seconds),
         home=settings.home,
         alert_seconds=settings.alert_seconds,

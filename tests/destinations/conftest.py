@@ -8,7 +8,7 @@ import pytest
 from receivers import ADD, receiver
 
 from rota.destinations.sealing import Sealer
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.scheduler.scheduler import Scheduler
 from support import eventually
 
@@ -16,7 +16,7 @@ KEY = "a key of these tests that is long enough"
 
 
 def make_sender(**options):
-    return Sender(Sealer(lambda: [KEY]), **{"allow": ["127.0.0.1"], "timeout_seconds": 10.0} | options)
+    return EventSender(Sealer(lambda: [KEY]), **{"allow": ["127.0.0.1"], "timeout_seconds": 10.0} | options)
 
 
 @pytest.fixture

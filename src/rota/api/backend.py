@@ -29,7 +29,7 @@ from rota.archive.lookup import ArchiveLookup
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.destinations.sealing import Sealer
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
 from rota.gateway.operations import OperationGateway
@@ -79,7 +79,7 @@ class Backend:
         defaults: Limits | None = None,
         listen_url: str | None = None,
         check_payloads: bool = True,
-        sender: Sender | None = None,
+        sender: EventSender | None = None,
         metrics: Metrics | None = None,
         tracing: Tracing | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class Backend:
         self.events = Events(database)
         self.event_tail = EventFollowers(self.events)
         self.destinations = Destinations(database)
-        self.sender = sender or Sender(Sealer(tuple))
+        self.sender = sender or EventSender(Sealer(tuple))
         self.changes = Changes(database)
         self.cancellations = Cancellations(database)
         self.redrives = Redrives(database)

@@ -37,7 +37,7 @@ _MOST_HIGHLIGHTS = 100
 MOST_CLAIM = 2**63 - 1
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """Where a search goes on: with this line of this attempt, then with attempts before it."""
 
     run_id: UUID
@@ -45,7 +45,7 @@ class Place(NamedTuple):
     line: int
 
     @classmethod
-    def below(cls, run_id: UUID) -> Place:
+    def below(cls, run_id: UUID) -> LogPlace:
         """From the last attempt of the run before this one on."""
         return cls(UUID(int=run_id.int - 1) if run_id.int else FIRST_ID, MOST_CLAIM, 0)
 
@@ -82,7 +82,7 @@ class LogSearch:
         self._blocks = blocks
         self._blobs = blobs
 
-    async def page(self, question: Question, place: Place, limit: int) -> tuple[list[LogMatch], Place | None]:
+    async def page(self, question: Question, place: LogPlace, limit: int) -> tuple[list[LogMatch], LogPlace | None]:
         """At most `limit` lines from a place on, and where the next page begins (None: this was the last)."""
         search = _Search(self._blocks, self._blobs, question)
         found: list[LogMatch] = []
@@ -99,14 +99,14 @@ class LogSearch:
             async for log in search.logs(fresh, blocks, place, floor):
                 for line, match in search.lines(log, place):
                     if len(found) == limit:
-                        return found, Place(*log.key, line)
+                        return found, LogPlace(*log.key, line)
                     found.append(match)
-                place = Place(log.key[0], log.key[1] - 1, 0)
+                place = LogPlace(log.key[0], log.key[1] - 1, 0)
                 if time.monotonic() > deadline:
                     return found, place
             if floor == FIRST_ID:
                 return found, None
-            place = Place(floor, MOST_CLAIM, 0)
+            place = LogPlace(floor, MOST_CLAIM, 0)
             if time.monotonic() > deadline:
                 return found, place
             many = min(2 * many, max(many, _MOST_BLOCKS))
@@ -125,17 +125,17 @@ class _Search:
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._breather = Breather()
 
-    async def fresh(self, place: Place, many: int) -> tuple[list[LogKey], UUID | None]:
+    async def fresh(self, place: LogPlace, many: int) -> tuple[list[LogKey], UUID | None]:
         limit = _FRESH_PER_ROUND * max(1, many // _MOST_BLOCKS)
         q = self._question
         return await self._blocks.fresh(q.namespace, q.runs.owner, q.first, place.run_id, limit)
 
-    async def blocks(self, place: Place, many: int) -> tuple[list[FoundBlock], UUID | None]:
+    async def blocks(self, place: LogPlace, many: int) -> tuple[list[FoundBlock], UUID | None]:
         q = self._question
         return await self._blocks.find(q.namespace, q.runs.owner, q.first, place.run_id, self._entries, many)
 
     async def logs(
-        self, fresh: Sequence[LogKey], blocks: Sequence[FoundBlock], place: Place, floor: UUID
+        self, fresh: Sequence[LogKey], blocks: Sequence[FoundBlock], place: LogPlace, floor: UUID
     ) -> AsyncIterator[FoundLog]:
         """The logs with the text above a run, from a place on, in order."""
 
@@ -196,7 +196,7 @@ class _Search:
         body = piece.decode("utf-8", "replace")
         return FoundLog((member.run_id, member.claim), member.attempt, body) if self._text in fold(body) else None
 
-    def lines(self, log: FoundLog, place: Place) -> Iterator[tuple[int, LogMatch]]:
+    def lines(self, log: FoundLog, place: LogPlace) -> Iterator[tuple[int, LogMatch]]:
         """Its lines with the text, by their numbers."""
         begin = place.line if log.key == place.key else 0
         context = self._question.context

@@ -22,7 +22,7 @@ from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtoc
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import check_server_role, listen_url, open_database, traced, waiting_for_database
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.metrics.publishing import metrics_services, open_metrics, show_connections
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
@@ -135,7 +135,7 @@ async def build_backend(settings: Settings, database: Database, tracing: Tracing
         blobs=Blobs.open(settings.blobs),
         listen_url=listen_url(settings, database),
         check_payloads=settings.check_payloads,
-        sender=Sender.of(settings),
+        sender=EventSender.of(settings),
         metrics=open_metrics(settings, "api"),
         tracing=tracing,
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rota.destinations.attempts import Attempt
+from rota.destinations.attempts import DeliveryAttempt
 from rota.destinations.messages import Message
 from rota.errors import BadInputError
 from rota.time_limits import time_limit
@@ -63,12 +63,12 @@ class AppriseSender:
         if found.error:
             raise BadInputError(found.error, field="url")
 
-    async def send(self, url: str, message: Message) -> Attempt:
+    async def send(self, url: str, message: Message) -> DeliveryAttempt:
         if find_spec("apprise") is None:
-            return Attempt(error=_HINT.format(where="where schedulers run"))
+            return DeliveryAttempt(error=_HINT.format(where="where schedulers run"))
         order = ProcessOrder(url, self._allow, title=message.title, text=message.text, tone=message.tone)
         found = await self._ask(order)
-        return Attempt(found.answer, found.error)
+        return DeliveryAttempt(found.answer, found.error)
 
     async def _ask(self, order: ProcessOrder) -> ProcessAnswer:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Attempt(NamedTuple):
+class DeliveryAttempt(NamedTuple):
     """What came back: an HTTP status, if any, and why it failed (None: it was taken)."""
 
     answer: int | None = None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rota.destinations.apprise_messages import AppriseSender
-from rota.destinations.attempts import Attempt
+from rota.destinations.attempts import DeliveryAttempt
 from rota.destinations.messages import Message
 from rota.destinations.sealing import DestinationSecrets, Sealer, SealError
 from rota.destinations.signatures import signed_headers
@@ -23,7 +23,7 @@ _START_SECONDS = 5.0  # of a process that loads Apprise
 _log = get_logger("destinations")
 
 
-class Sender:
+class EventSender:
     """Opens what is sealed and sends."""
 
     def __init__(self, sealer: Sealer, *, allow: Sequence[str] = (), timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -33,10 +33,10 @@ class Sender:
         self._webhooks = WebhookSender(AddressGuard(allow), timeout_seconds)
 
     @classmethod
-    def of(cls, settings: Settings) -> Sender:
+    def of(cls, settings: Settings) -> EventSender:
         return cls(Sealer.of(settings), allow=settings.http_allow)
 
-    async def send(self, destination: Any, message: Message) -> Attempt:
+    async def send(self, destination: Any, message: Message) -> DeliveryAttempt:
         """One attempt to send a message to a destination (its row)."""
         try:
             opened = self.sealer.open(destination["id"], destination["sealed"])
@@ -44,13 +44,13 @@ class Sender:
                 return await self.apprise.send(opened.url, message)
             return await self._post(opened, message)
         except (SealError, RotaError) as error:
-            return Attempt(error=str(error))
+            return DeliveryAttempt(error=str(error))
         except Exception as error:  # noqa: BLE001 - one bad destination must not stop the others
             # Not the error itself: its words and its traceback may show the address.
             _log.error("a message could not be sent", destination=destination["name"], error=type(error).__name__)
-            return Attempt(error=f"it could not be sent ({type(error).__name__})")
+            return DeliveryAttempt(error=f"it could not be sent ({type(error).__name__})")
 
-    async def _post(self, opened: DestinationSecrets, message: Message) -> Attempt:
+    async def _post(self, opened: DestinationSecrets, message: Message) -> DeliveryAttempt:
         body, now = message.body, datetime.now(UTC)
         signing = [one.text for one in opened.signing if one.until is None or now < one.until]
         headers = signed_headers(message.id, int(time.time()), body, signing)

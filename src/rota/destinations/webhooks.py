@@ -11,7 +11,7 @@ from importlib.metadata import version
 import aiohttp
 from yarl import URL
 
-from rota.destinations.attempts import Attempt
+from rota.destinations.attempts import DeliveryAttempt
 from rota.http_addresses import SETTING, AddressGuard, is_refusal
 from rota.time_limits import time_limit
 
@@ -27,20 +27,20 @@ class WebhookSender:
         self._guard = guard
         self._timeout = timeout_seconds
 
-    async def send(self, url: str, headers: dict[str, str], body: bytes) -> Attempt:
+    async def send(self, url: str, headers: dict[str, str], body: bytes) -> DeliveryAttempt:
         try:
             async with time_limit(self._timeout):
                 return await self._post(url, headers, body)
         except TimeoutError:
-            return Attempt(error=f"no answer within {self._timeout:g} seconds")
+            return DeliveryAttempt(error=f"no answer within {self._timeout:g} seconds")
         except aiohttp.ClientConnectorDNSError:
-            return Attempt(error="the name of its host can't be resolved")
+            return DeliveryAttempt(error="the name of its host can't be resolved")
         except aiohttp.ClientConnectorError as error:
-            return Attempt(error=_reason(error.os_error))
+            return DeliveryAttempt(error=_reason(error.os_error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Attempt(error=f"the request failed ({type(error).__name__})")
+            return DeliveryAttempt(error=f"the request failed ({type(error).__name__})")
 
-    async def _post(self, url: str, headers: dict[str, str], body: bytes) -> Attempt:
+    async def _post(self, url: str, headers: dict[str, str], body: bytes) -> DeliveryAttempt:
         connector = aiohttp.TCPConnector(force_close=True, socket_factory=self._guard.make_socket)
         given = {"Content-Type": "application/json", "User-Agent": f"rota/{version('rota')}"} | headers
         async with (
@@ -49,9 +49,9 @@ class WebhookSender:
         ):
             await response.content.read(_ANSWER_BYTES)
             if response.status in _OK:
-                return Attempt(answer=response.status)
+                return DeliveryAttempt(answer=response.status)
             why = "; redirects are not followed" if response.status in _REDIRECTS else ""
-            return Attempt(answer=response.status, error=f"answered {response.status}{why}")
+            return DeliveryAttempt(answer=response.status, error=f"answered {response.status}{why}")
 
 
 def _reason(error: OSError) -> str:

@@ -21,7 +21,7 @@ import msgspec
 
 from rota.archive.day_writer import Pacer
 from rota.archive.layout import ArchivedObject
-from rota.blobs import BlobError, BlobMissingError, Blobs, StoredObject
+from rota.blobs import BlobError, BlobMissingError, Blobs, ListedObject
 from rota.domain.ids import floor_id
 from rota.domain.retention import EVERYTHING, RetentionPolicy
 from rota.scheduler.shard_service import ShardService
@@ -88,7 +88,7 @@ class Collector(ShardService):
             await pacer.rest()
         return removed
 
-    def _is_settled(self, one: StoredObject, oldest: int, next_number: int) -> bool:
+    def _is_settled(self, one: ListedObject, oldest: int, next_number: int) -> bool:
         """Whether it was suspected before, and everything that was open then has ended."""
         changed_at, number = self._suspects.get(one.key, (None, 0))
         if changed_at == one.changed_at:
@@ -106,7 +106,7 @@ class Collector(ShardService):
         return 1
 
     async def _doomed(
-        self, prefix: str, old: Sequence[StoredObject], policies: Mapping[str, RetentionPolicy]
+        self, prefix: str, old: Sequence[ListedObject], policies: Mapping[str, RetentionPolicy]
     ) -> dict[str, bool]:
         """The keys of objects that nothing needs; true: its time is over, whatever has it."""
         kind, keys = prefix.partition("/")[0], [one.key for one in old]

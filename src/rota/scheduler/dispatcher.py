@@ -30,9 +30,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from rota.destinations.attempts import Attempt
+from rota.destinations.attempts import DeliveryAttempt
 from rota.destinations.messages import message_of
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.domain.events import Subscription
 from rota.errors import DatabaseUnavailableError
 from rota.scheduler.set_aside import SetAside
@@ -63,7 +63,13 @@ class Dispatcher(ShardService):
     interval_seconds = 0.25
 
     def __init__(
-        self, *, deliveries: Deliveries, events: Events, sender: Sender, is_listening: Callable[[], bool], **shared: Any
+        self,
+        *,
+        deliveries: Deliveries,
+        events: Events,
+        sender: EventSender,
+        is_listening: Callable[[], bool],
+        **shared: Any,
     ) -> None:
         super().__init__(**shared)
         self._deliveries = deliveries
@@ -177,12 +183,12 @@ class Dispatcher(ShardService):
         delay = backoff_seconds(failures) if failures else 0.0
         await self._deliveries.release(claimed, failures=failures, delay_seconds=delay)
 
-    async def _attempt(self, claimed: Any, row: Any) -> Attempt:
+    async def _attempt(self, claimed: Any, row: Any) -> DeliveryAttempt:
         if row["kind"] is None:
-            return Attempt(error="the event is no longer kept")
+            return DeliveryAttempt(error="the event is no longer kept")
         return await self._sender.send(claimed, message_of(claimed["id"], row))
 
-    async def _record(self, claimed: Any, row: Any, attempt: Attempt) -> bool:
+    async def _record(self, claimed: Any, row: Any, attempt: DeliveryAttempt) -> bool:
         is_over = attempt.is_delivered or row["kind"] is None or row["age"] > GIVE_UP_SECONDS
         if is_over and not attempt.is_delivered:
             _log.warning("a message is given up", destination=claimed["name"], event_id=row["id"], error=attempt.error)

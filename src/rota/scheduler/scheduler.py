@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
-from rota.destinations.sender import Sender
+from rota.destinations.sender import EventSender
 from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.metrics.catalogue import Metrics
@@ -92,7 +92,7 @@ class Scheduler:
         listen_url: str | None,
         lease_seconds: float,
         blobs: Blobs | None = None,
-        sender: Sender | None = None,
+        sender: EventSender | None = None,
         sender_lease: timedelta = _SENDER_LEASE,
         app_patience: timedelta = _APP_PATIENCE,
         clock: DatabaseClock | None = None,

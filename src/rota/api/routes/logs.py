@@ -14,7 +14,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from rota.api.backend import Backend
-from rota.api.log_search import MOST_CLAIM, MOST_CONTEXT, Place, Question, level_of, split_line
+from rota.api.log_search import MOST_CLAIM, MOST_CONTEXT, LogPlace, Question, level_of, split_line
 from rota.api.operations import ApiRequest, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, owner_within, read_limit, read_moment, read_text
 from rota.api.streams.log_tail import LOOK_SECONDS, LogTail
@@ -126,7 +126,7 @@ async def search_logs(services: Backend, call: ApiRequest) -> Any:
 
 
 async def _found_lines(
-    services: Backend, call: ApiRequest, question: Question, place: Place | None
+    services: Backend, call: ApiRequest, question: Question, place: LogPlace | None
 ) -> AsyncIterator[bytes]:
     """All of them. If something comes between, the last line says where to go on."""
     with services.searches.place(call.namespace, call.caller.owner):
@@ -143,7 +143,7 @@ async def _found_lines(
         yield _encoder.encode({"nextCursor": _cursor(place)}) + b"\n"
 
 
-async def _read_question(services: Backend, call: ApiRequest) -> tuple[Question, Place]:
+async def _read_question(services: Backend, call: ApiRequest) -> tuple[Question, LogPlace]:
     text = call.query.get("search", "")
     if not text.strip() or len(text) > _LONGEST_SEARCH or "\x00" in text:
         raise BadInputError(f"must have 1 to {_LONGEST_SEARCH} characters, none of them NUL", field="search")
@@ -189,23 +189,23 @@ def _read_context(call: ApiRequest) -> int:
     return int(text)
 
 
-def _read_place(cursor: str | None, before: UUID) -> Place:
+def _read_place(cursor: str | None, before: UUID) -> LogPlace:
     """Where a search continues, within the requested time."""
-    latest = Place.below(before)
+    latest = LogPlace.below(before)
     if cursor is None:
         return latest
     match = _PLACE.fullmatch(cursor)
     if match is None:
         raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
-    place = Place(UUID(hex=match[1]), max(-1, min(int(match[2]), MOST_CLAIM)), max(0, int(match[3])))
+    place = LogPlace(UUID(hex=match[1]), max(-1, min(int(match[2]), MOST_CLAIM)), max(0, int(match[3])))
     return place if place.key < latest.key else latest
 
 
-def _cursor(place: Place | None) -> str | None:
+def _cursor(place: LogPlace | None) -> str | None:
     return f"{place.run_id.hex}.{place.claim}.{place.line}" if place else None
 
 
-def _moment(place: Place | None) -> datetime | None:
+def _moment(place: LogPlace | None) -> datetime | None:
     return datetime.fromtimestamp((place.run_id.int >> 80) / 1000, UTC) if place else None
 
 

@@ -42,7 +42,7 @@ class ExportedLine(msgspec.Struct, frozen=True, rename="camel"):
         return _encoder.encode(self)
 
 
-class Refusal(NamedTuple):
+class RefusedLine(NamedTuple):
     """A line that the target will never take, and why."""
 
     line: ExportedLine
@@ -53,7 +53,7 @@ class LogTarget(ABC):
     """Takes lines."""
 
     @abstractmethod
-    async def send(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def send(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         """Sends lines; returns those that were refused for what they are. Raises TargetError: send all again."""
 
     async def close(self) -> None:  # noqa: B027 - most have nothing open

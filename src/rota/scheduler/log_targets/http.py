@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from rota.scheduler.log_targets import ExportedLine, LogTarget, Refusal, TargetError
+from rota.scheduler.log_targets import ExportedLine, LogTarget, RefusedLine, TargetError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30.0, connect=5.0)
 _LONGEST_ANSWER_BYTES = 16 * 1024 * 1024
@@ -40,7 +40,7 @@ class HttpTarget(LogTarget):
         self._session: aiohttp.ClientSession | None = None
         self._has_taken = False
 
-    async def send(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def send(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         refused = await self._send(lines)
         if len(refused) < len(lines):
             self._has_taken = True
@@ -53,17 +53,17 @@ class HttpTarget(LogTarget):
             await self._session.close()
             self._session = None
 
-    async def _send(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def _send(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         try:
             return await self._deliver(lines)
         except RefusedRequestError as error:
             if len(lines) == 1:
-                return [Refusal(lines[0], str(error))]
+                return [RefusedLine(lines[0], str(error))]
         half = len(lines) // 2
         return [*await self._send(lines[:half]), *await self._send(lines[half:])]
 
     @abstractmethod
-    async def _deliver(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def _deliver(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         """Sends one request; raises RefusedRequestError if it is refused as a whole."""
 
     async def _post(self, body: bytes, content_type: str) -> bytes:
@@ -94,7 +94,7 @@ class Elasticsearch(HttpTarget):
         super().__init__(f"{address}/_bulk", headers)
         self._index = index
 
-    async def _deliver(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def _deliver(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         parts = []
         for line in lines:
             fields = msgspec.to_builtins(line)
@@ -105,7 +105,7 @@ class Elasticsearch(HttpTarget):
         return _refusals(lines, await self._post(b"\n".join(parts) + b"\n", "application/x-ndjson"))
 
 
-def _refusals(lines: Sequence[ExportedLine], answer: bytes) -> list[Refusal]:
+def _refusals(lines: Sequence[ExportedLine], answer: bytes) -> list[RefusedLine]:
     """What the answer to a bulk request says of each line; raises TargetError if one is to be sent again."""
     try:
         items = [item["create"] for item in msgspec.json.decode(answer)["items"]]
@@ -120,7 +120,7 @@ def _refusals(lines: Sequence[ExportedLine], answer: bytes) -> list[Refusal]:
             continue
         if status not in _REFUSED:
             raise TargetError(f"status {status} for a line: {_brief(why)}")
-        refused.append(Refusal(line, f"status {status}: {_brief(why)}"))
+        refused.append(RefusedLine(line, f"status {status}: {_brief(why)}"))
     return refused
 
 
@@ -130,14 +130,14 @@ class Loki(HttpTarget):
     def __init__(self, address: str, headers: Mapping[str, str]) -> None:
         super().__init__(f"{address}/loki/api/v1/push", headers)
 
-    async def _deliver(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def _deliver(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         streams: dict[tuple[str, str, str], list[list[str]]] = defaultdict(list)
         refused = []
         for line in lines:
             try:
                 moment = str(_nanoseconds(line.time))
             except ValueError:
-                refused.append(Refusal(line, "its time can't be read"))
+                refused.append(RefusedLine(line, "its time can't be read"))
                 continue
             streams[line.namespace, line.task or "", line.stream].append([moment, line.encoded().decode()])
         pushed = [

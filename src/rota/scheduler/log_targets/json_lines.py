@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rota.scheduler.log_targets import ExportedLine, LogTarget, Refusal, TargetError
+from rota.scheduler.log_targets import ExportedLine, LogTarget, RefusedLine, TargetError
 
 _OURS_ALONE = 0o640
 
@@ -19,7 +19,7 @@ class LineFile(LogTarget):
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def send(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def send(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         body = b"".join(line.encoded() + b"\n" for line in lines)
         try:
             await asyncio.to_thread(self._append, body)
@@ -40,7 +40,7 @@ class LineFile(LogTarget):
 class LineStream(LogTarget):
     """Writes to standard output."""
 
-    async def send(self, lines: Sequence[ExportedLine]) -> list[Refusal]:
+    async def send(self, lines: Sequence[ExportedLine]) -> list[RefusedLine]:
         body = b"".join(line.encoded() + b"\n" for line in lines)
         try:
             await asyncio.to_thread(_print, body)
